@@ -1,0 +1,36 @@
+# Two commands do everything: `make run` and `make test`.
+
+CARGO ?= cargo
+
+.PHONY: run test lint bench docs pictures prove tools
+
+run:
+	$(CARGO) run --release
+
+# Lints and every test, against real tools on loopback. Starts nothing on the ports of this machine's
+# own services and needs no root.
+test: tools lint
+	$(CARGO) test
+
+lint:
+	$(CARGO) fmt --check
+	$(CARGO) clippy --all-targets -- -D warnings
+
+# The cost of running, in one table, beside Debian's prometheus-node-exporter.
+bench: tools
+	$(CARGO) bench --bench cost
+
+# Writes the references and golden files anew.
+docs:
+	UPDATE=1 $(CARGO) test --test generated
+
+# Pictures of every view for people, below target/pictures and docs/pictures.
+pictures: tools
+	tests/pictures.sh
+
+# Slow proofs; their figures are in docs/PROOFS.md with date and commit.
+prove: tools
+	tests/prove.sh
+
+tools:
+	@tests/tools.sh

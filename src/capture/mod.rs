@@ -1,0 +1,246 @@
+//! A machine at one instant, as text that anybody can read, write and replay.
+//!
+//! The format is described for people in docs/CAPTURES.md. A capture serves the sources' own readers
+//! ([`Files`]), so a recorded machine goes through exactly the code that a live one does.
+
+use crate::sources::{FileError, Files};
+use std::collections::{BTreeMap, BTreeSet};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+/// The first line of every capture.
+const MAGIC: &str = "# gb10-exporter capture 1";
+/// Opens a section.
+const SECTION: &str = "==> ";
+/// A capture is some tens of kilobytes; this is a mistake.
+const MAX_SIZE: u64 = 4 * 1024 * 1024;
+
+states! {
+    /// How far a capture may be trusted.
+    Kind {
+        /// Read from a running machine.
+        Raw = "raw",
+        /// Put together around published figures.
+        Reconstructed = "reconstructed",
+        /// Made up.
+        Invented = "invented",
+    }
+}
+
+/// One recorded file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Section {
+    Text(String),
+    Error(FileError),
+}
+
+/// A recorded machine.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capture {
+    /// How far to trust it.
+    pub kind: Kind,
+    /// What it is, in a line.
+    pub title: String,
+    /// Where its deciding figures come from.
+    pub source: String,
+    /// Remarks.
+    pub notes: Vec<String>,
+    /// GPU readings, `key = value`, in order.
+    pub gpu: Vec<(String, String)>,
+    files: BTreeMap<String, Section>,
+}
+
+/// Why a capture cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// It cannot be read.
+    #[error("{path} cannot be read", path = .0.display())]
+    Read(PathBuf, #[source] std::io::Error),
+    /// It is not text, or far too large.
+    #[error("{path} is not a capture: {1}", path = .0.display())]
+    Unlike(PathBuf, &'static str),
+    /// A line makes no sense.
+    #[error("{path}:{line}: {what}", path = .path.display())]
+    Line {
+        /// The file.
+        path: PathBuf,
+        /// Its line, from 1.
+        line: usize,
+        /// What was expected there.
+        what: String,
+    },
+}
+
+impl Capture {
+    /// Loads a capture.
+    pub fn load(path: &Path) -> Result<Self, CaptureError> {
+        let read = |e| CaptureError::Read(path.to_owned(), e);
+        let file = std::fs::File::open(path).map_err(read)?;
+        let mut bytes = Vec::new();
+        file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(read)?;
+        if bytes.len() as u64 > MAX_SIZE {
+            return Err(CaptureError::Unlike(path.to_owned(), "it is larger than 4 MiB"));
+        }
+        let text = String::from_utf8(bytes)
+            .map_err(|_| CaptureError::Unlike(path.to_owned(), "it is not UTF-8 text"))?;
+        Self::parse(&text).map_err(|(line, what)| CaptureError::Line {
+            path: path.to_owned(),
+            line,
+            what,
+        })
+    }
+
+    /// Parses a capture; an error is a line number from 1 and what was expected there.
+    pub fn parse(text: &str) -> Result<Self, (usize, String)> {
+        let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line)).peekable();
+        if lines.next().map(|(_, line)| line.trim_end()) != Some(MAGIC) {
+            return Err((1, format!("expected the first line to be {MAGIC:?}")));
+        }
+        let mut header = Header::default();
+        while let Some((number, line)) = lines.next_if(|(_, line)| !line.starts_with(SECTION)) {
+            header.line(line).map_err(|what| (number, what))?;
+        }
+        let mut capture = header.finish().map_err(|what| (1, what))?;
+        while let Some((number, line)) = lines.next() {
+            let mut body = Vec::new();
+            while let Some((_, line)) = lines.next_if(|(_, line)| !line.starts_with(SECTION)) {
+                body.push(line);
+            }
+            // One blank line before the next section is for the eye.
+            if body.last() == Some(&"") {
+                body.pop();
+            }
+            capture.section(number, line[SECTION.len()..].trim(), &body)?;
+        }
+        Ok(capture)
+    }
+
+    fn section(
+        &mut self,
+        number: usize,
+        title: &str,
+        body: &[&str],
+    ) -> Result<(), (usize, String)> {
+        if title == "gpu" {
+            for (i, line) in body.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+                let (key, value) = line.split_once('=').ok_or_else(|| {
+                    (number + 1 + i, format!("expected \"key = value\", found {line:?}"))
+                })?;
+                self.gpu.push((key.trim().to_owned(), value.trim().to_owned()));
+            }
+            return Ok(());
+        }
+        let (path, mark) = match title.split_once(" !") {
+            Some((path, mark)) => (path.trim_end(), Some(mark.trim())),
+            None => (title, None),
+        };
+        if !["/proc/", "/sys/", "/etc/"].iter().any(|root| path.starts_with(root))
+            || path.contains("/../")
+        {
+            return Err((
+                number,
+                format!("expected a path below /proc, /sys or /etc, or gpu; found {path:?}"),
+            ));
+        }
+        let section = match mark {
+            None => Section::Text(body.iter().flat_map(|line| [line, "\n"]).collect()),
+            Some("not_present") => Section::Error(FileError::NotPresent),
+            Some("denied") => Section::Error(FileError::Denied),
+            Some(other) => {
+                return Err((number, format!("expected !not_present or !denied, found !{other}")));
+            }
+        };
+        if mark.is_some() && body.iter().any(|line| !line.is_empty()) {
+            return Err((number + 1, format!("{path} is marked as unreadable and has content")));
+        }
+        if self.files.insert(path.to_owned(), section).is_some() {
+            return Err((number, format!("{path} is there twice")));
+        }
+        Ok(())
+    }
+
+    /// Paths of the recorded files, and whether each can be read.
+    pub fn paths(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        self.files.iter().map(|(path, section)| match section {
+            Section::Text(text) => (path.as_str(), Some(text.as_str())),
+            Section::Error(_) => (path.as_str(), None),
+        })
+    }
+}
+
+/// The header's lines as they come.
+#[derive(Default)]
+struct Header {
+    kind: Option<Kind>,
+    title: Option<String>,
+    source: Option<String>,
+    notes: Vec<String>,
+}
+
+impl Header {
+    fn line(&mut self, line: &str) -> Result<(), String> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let (key, value) =
+            line.strip_prefix('#').and_then(|rest| rest.split_once(':')).ok_or_else(|| {
+                format!("expected \"# key: value\" or \"{SECTION}PATH\", found {line:?}")
+            })?;
+        let value = value.trim().to_owned();
+        match key.trim() {
+            "kind" => {
+                let kind = Kind::ALL.iter().find(|kind| kind.as_str() == value);
+                self.kind = Some(*kind.ok_or_else(|| {
+                    format!("expected kind raw, reconstructed or invented, found {value:?}")
+                })?);
+            }
+            "title" => self.title = Some(value),
+            "source" => self.source = Some(value),
+            "note" => self.notes.push(value),
+            other => return Err(format!("expected kind, title, source or note, found {other:?}")),
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Capture, String> {
+        let lacks = |key: &str| format!("the header lacks \"# {key}: ...\"");
+        Ok(Capture {
+            kind: self.kind.ok_or_else(|| lacks("kind"))?,
+            title: self.title.ok_or_else(|| lacks("title"))?,
+            source: self.source.ok_or_else(|| lacks("source"))?,
+            notes: self.notes,
+            gpu: Vec::new(),
+            files: BTreeMap::new(),
+        })
+    }
+}
+
+impl Files for Capture {
+    fn text(&self, path: &str) -> Result<String, FileError> {
+        match self.files.get(path) {
+            Some(Section::Text(text)) => Ok(text.clone()),
+            Some(Section::Error(error)) => Err(error.clone()),
+            None => Err(FileError::NotPresent),
+        }
+    }
+
+    fn names(&self, path: &str) -> Result<Vec<String>, FileError> {
+        if let Some(Section::Error(error)) = self.files.get(path) {
+            return Err(error.clone());
+        }
+        let below = format!("{path}/");
+        let names: BTreeSet<&str> = self
+            .files
+            .range(below.clone()..)
+            .take_while(|(file, _)| file.starts_with(&below))
+            .filter_map(|(file, _)| file[below.len()..].split('/').next())
+            .collect();
+        if names.is_empty() {
+            return Err(FileError::NotPresent);
+        }
+        Ok(names.into_iter().map(str::to_owned).collect())
+    }
+}
+
+#[cfg(test)]
+mod tests;

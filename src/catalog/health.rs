@@ -1,0 +1,139 @@
+//! The exporter and its sources.
+
+use super::{Metric, Samples, flag, metric};
+use crate::model::fields;
+use crate::model::frame::{Frame, LaneHealth, SourceHealth};
+use crate::model::reading::Missing;
+use crate::model::source::{Lane, Source, SourceState};
+use crate::units::Count;
+
+fn sources(f: &Frame) -> impl Iterator<Item = (Source, &SourceHealth)> {
+    Source::ALL.iter().map(|source| (*source, &f.health.sources[source.index()]))
+}
+
+fn lanes(f: &Frame) -> impl Iterator<Item = (Lane, &LaneHealth)> {
+    Lane::ALL.iter().map(|lane| (*lane, &f.health.lanes[*lane as usize]))
+}
+
+fn states(f: &Frame, out: &mut Samples) {
+    for (source, health) in sources(f) {
+        let Some(current) = health.state else { continue };
+        for state in SourceState::ALL {
+            out.add([source.as_str().into(), state.as_str().into()], flag(*state == current));
+        }
+    }
+}
+
+/// One series for each field and reason, however many zones or chips share it.
+fn missing(f: &Frame, out: &mut Samples) {
+    for field in fields::all() {
+        let mut reasons = [false; Missing::ALL.len()];
+        (field.visit)(&f.snapshot, &mut |_, reading| {
+            if let Err(reason) = reading {
+                reasons[reason as usize] = true;
+            }
+        });
+        for (reason, is) in Missing::ALL.iter().zip(reasons) {
+            if is {
+                out.add([field.id.into(), reason.as_str().into()], 1.0);
+            }
+        }
+    }
+}
+
+pub(super) const ROWS: &[Metric] = &[
+    metric!(
+        "gb10_exporter_build_info",
+        Info,
+        None,
+        ["version", "revision"],
+        Stable,
+        "the build",
+        "Version and commit of the exporter.",
+        |f, out| out.info([Some(f.exporter.version), Some(f.exporter.revision)])
+    ),
+    metric!(
+        "gb10_source_state",
+        StateSet,
+        None,
+        ["source", "state"],
+        Stable,
+        "the exporter",
+        "How each source of readings is doing: ok, not_present (this machine does not have it), disabled, denied, failed or hung.",
+        states
+    ),
+    metric!(
+        "gb10_source_duration_seconds",
+        Gauge,
+        Seconds,
+        ["source"],
+        Stable,
+        "the exporter",
+        "How long the last read of the source took.",
+        |f, out| for (source, health) in sources(f) {
+            if let Some(took) = health.duration {
+                out.add([source.as_str().into()], took.as_secs_f64());
+            }
+        }
+    ),
+    metric!(
+        "gb10_source_errors_total",
+        Counter,
+        Count,
+        ["source"],
+        Stable,
+        "the exporter",
+        "Reads of the source that failed since the exporter started. A source that the machine does not have is no failure.",
+        |f, out| for (source, health) in sources(f) {
+            out.add([source.as_str().into()], Count(health.errors).as_f64());
+        }
+    ),
+    metric!(
+        "gb10_reading_missing",
+        Gauge,
+        None,
+        ["reading", "reason"],
+        Stable,
+        "the exporter",
+        "1 for each reading that has no value now, with the reason. The value itself is absent, never 0.",
+        missing
+    ),
+    metric!(
+        "gb10_lane_ticks_total",
+        Counter,
+        Count,
+        ["lane"],
+        Stable,
+        "the exporter",
+        "Rounds that the lane has finished.",
+        |f, out| for (lane, health) in lanes(f) {
+            out.add([lane.as_str().into()], Count(health.ticks).as_f64());
+        }
+    ),
+    metric!(
+        "gb10_lane_missed_ticks_total",
+        Counter,
+        Count,
+        ["lane"],
+        Stable,
+        "the exporter",
+        "Rounds that did not take place because an earlier one was still running.",
+        |f, out| for (lane, health) in lanes(f) {
+            out.add([lane.as_str().into()], Count(health.missed).as_f64());
+        }
+    ),
+    metric!(
+        "gb10_lane_last_tick_timestamp_seconds",
+        Gauge,
+        Seconds,
+        ["lane"],
+        Stable,
+        "the exporter",
+        "When the lane last finished a round, seconds since 1970.",
+        |f, out| for (lane, health) in lanes(f) {
+            if let Some(at) = health.last {
+                out.add([lane.as_str().into()], at.wall.as_secs_f64());
+            }
+        }
+    ),
+];

@@ -1,0 +1,208 @@
+//! The memory pool.
+
+use super::{Metric, metric};
+use crate::model::pool::{Block, Exhaustion, Pinned, Reader, Segment, Window};
+use crate::units::{Bytes, SignedBytes};
+
+pub(super) const ROWS: &[Metric] = &[
+    metric!(
+        "gb10_pool_size_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo MemTotal",
+        "The memory pool that CPU and GPU share. Differs from box to box.",
+        |f, out| out.one(f.verdicts.pool.size, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_pool_free_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo MemFree",
+        "Pages nobody uses. On a GB10 this is what cudaMemGetInfo calls free; page cache counts as used there.",
+        |f, out| out.one(f.verdicts.pool.free, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_pool_available_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo MemAvailable",
+        "What a new program could get without swapping, by the kernel's estimate. An upper bound: drivers have failed to allocate with tens of GiB of it left.",
+        |f, out| out.one(f.verdicts.pool.available, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_pool_used_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "size - available",
+        "The pool less what is available.",
+        |f, out| out.one(f.verdicts.pool.used, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_pool_segment_bytes",
+        Gauge,
+        Bytes,
+        ["segment"],
+        Stable,
+        "/proc/meminfo, /proc/vmstat nr_zspages",
+        "The pool in parts that add up to gb10_pool_size_bytes exactly. GPU memory is in no counter of the kernel and shows as unaccounted.",
+        |f, out| if let Ok(p) = &f.verdicts.pool.partition {
+            for segment in Segment::ALL {
+                out.each([segment.as_str().into()], p.part(*segment), Bytes::as_f64);
+            }
+        }
+    ),
+    metric!(
+        "gb10_pool_overcounted_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Experimental,
+        "/proc/meminfo",
+        "Bytes by which the kernel's counters together exceeded the pool and that were taken off its parts, kernel first. Normally 0.",
+        |f, out| if let Ok(p) = &f.verdicts.pool.partition {
+            out.add([], p.absorbed.as_f64());
+        }
+    ),
+    metric!(
+        "gb10_pool_pinned_bytes",
+        Gauge,
+        Bytes,
+        ["kind"],
+        Stable,
+        "/proc/meminfo Mlocked, Unevictable",
+        "Pages that reclaim may not touch. The kinds overlap: locked pages are unevictable.",
+        |f, out| for (kind, bytes) in Pinned::ALL.iter().zip(f.verdicts.pool.pinned) {
+            out.each([kind.as_str().into()], bytes, Bytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_pool_flushable_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo",
+        "What dropping the page cache returns at the least: clean file pages that no program maps, and reclaimable slab. Pages that drivers from 590.44 on keep in pools come on top and are not known.",
+        |f, out| out.one(f.verdicts.pool.flushable, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_pool_reserve_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "threshold pool.reserve",
+        "Memory that should stay available for the operating system and the driver, as configured.",
+        |f, out| out.add([], f.thresholds.reserve.as_f64())
+    ),
+    metric!(
+        "gb10_pool_comfort_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Experimental,
+        "threshold pool.comfort",
+        "Headroom that is called comfortable, as configured.",
+        |f, out| out.add([], f.thresholds.comfort.as_f64())
+    ),
+    metric!(
+        "gb10_pool_headroom_bytes",
+        Gauge,
+        Bytes,
+        ["reader"],
+        Stable,
+        "MemFree or MemAvailable, less the reserve",
+        "What is left above the reserve, by the figure that the reader goes by: free is CUDA's own view and older engines, available is newer vLLM and llama.cpp. Negative when the reserve is broken into.",
+        |f, out| for (reader, bytes) in Reader::ALL.iter().zip(f.verdicts.pool.headroom) {
+            out.each([reader.as_str().into()], bytes, SignedBytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_pool_available_min_bytes",
+        Gauge,
+        Bytes,
+        ["window"],
+        Stable,
+        "MemAvailable, every second",
+        "Smallest available memory within the window. Collapses here last seconds and fall between two scrapes.",
+        |f, out| for (window, bytes) in Window::ALL.iter().zip(f.verdicts.pool.available_min) {
+            out.each([window.as_str().into()], bytes, Bytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_pool_free_min_bytes",
+        Gauge,
+        Bytes,
+        ["window"],
+        Stable,
+        "MemFree, every second",
+        "Smallest free memory within the window.",
+        |f, out| for (window, bytes) in Window::ALL.iter().zip(f.verdicts.pool.free_min) {
+            out.each([window.as_str().into()], bytes, Bytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_pool_fall_max_bytes",
+        Gauge,
+        Bytes,
+        ["window"],
+        Stable,
+        "MemAvailable, every second",
+        "Largest fall of available memory within ten seconds (threshold pool.fall_within), by window.",
+        |f, out| for (window, bytes) in Window::ALL.iter().zip(f.verdicts.pool.fall_max) {
+            out.each([window.as_str().into()], bytes, Bytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_pool_exhaustion_seconds",
+        Gauge,
+        Seconds,
+        [],
+        Stable,
+        "MemAvailable, every second",
+        "Time until available memory reaches the reserve, by the steeper of a robust 5 s and 30 s slope. Absent while it is not falling, or above threshold pool.exhaustion_level.",
+        |f, out| if let Exhaustion::Falling { to_reserve, .. } = f.verdicts.pool.exhaustion {
+            out.add([], to_reserve.0);
+        }
+    ),
+    metric!(
+        "gb10_pool_contiguous_free_bytes",
+        Gauge,
+        Bytes,
+        ["block"],
+        Stable,
+        "/proc/buddyinfo",
+        "Free memory in contiguous blocks of at least this size; the driver needs large ones. Absent for sizes above the kernel's largest block, which it does not count.",
+        |f, out| for (block, bytes) in Block::ALL.iter().zip(f.verdicts.pool.contiguous) {
+            out.each([block.as_str().into()], bytes, Bytes::as_f64);
+        }
+    ),
+    metric!(
+        "gb10_swap_size_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo SwapTotal",
+        "Swap space. 0 on a box without swap.",
+        |f, out| out.one(f.snapshot.meminfo.swap_total, Bytes::as_f64)
+    ),
+    metric!(
+        "gb10_swap_free_bytes",
+        Gauge,
+        Bytes,
+        [],
+        Stable,
+        "/proc/meminfo SwapFree",
+        "Unused swap space.",
+        |f, out| out.one(f.snapshot.meminfo.swap_free, Bytes::as_f64)
+    ),
+];

@@ -1,0 +1,57 @@
+//! `serve`: lanes, ticker, web server, until a signal.
+
+use super::VERSION;
+use crate::clock::System;
+use crate::config::Config;
+use crate::engine::{Engine, Options};
+use crate::server;
+use crate::sources::Files;
+use anyhow::Context;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+use tokio::signal::unix::{SignalKind, signal};
+
+/// How long the start waits for the first frame before it serves without one.
+const FIRST_FRAME: Duration = Duration::from_secs(2);
+
+pub(super) fn run(
+    config: &Config,
+    files: Arc<dyn Files + Send + Sync>,
+) -> anyhow::Result<ExitCode> {
+    // Bound before anything is started: an address that is taken is the commonest mistake.
+    let listeners = server::bind(config)?;
+    let engine = Arc::new(Engine::start(Options {
+        files,
+        clock: Arc::new(System),
+        thresholds: config.thresholds,
+        state_directory: config.state_directory.clone(),
+        version: VERSION,
+    })?);
+    engine.wait_for_frames(1, FIRST_FRAME);
+    for listener in &listeners {
+        tracing::info!("listening on http://{}{}", listener.local_addr()?, config.telemetry_path);
+    }
+    if config.state_directory.is_none() {
+        tracing::info!("no state directory: unclean boots are not told (see --state.directory)");
+    }
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the web server's runtime")?;
+    runtime.block_on(async {
+        let mut terminate = signal(SignalKind::terminate())?;
+        let mut interrupt = signal(SignalKind::interrupt())?;
+        let stop = async {
+            let name = tokio::select! {
+                _ = terminate.recv() => "SIGTERM",
+                _ = interrupt.recv() => "SIGINT",
+            };
+            tracing::info!("{name}: finishing answers that are on their way");
+        };
+        server::serve(listeners, Arc::clone(&engine), config, stop).await
+    })?;
+    engine.stop();
+    tracing::info!("stopped");
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,32 @@
+//! The only caller of the clock. Everything else is handed a [`Moment`].
+
+use crate::model::moment::Moment;
+use rustix::time::{ClockId, clock_gettime};
+use std::time::Duration;
+
+/// Tells the time. The system's in production, a scenario's in a replay.
+pub trait Clock: Send + Sync {
+    /// Now, on both clocks.
+    fn now(&self) -> Moment;
+}
+
+/// The machine's clocks.
+///
+/// The steady one is the boot-time clock: it goes on while the box is suspended, so a reading taken
+/// before is rightly called old afterwards.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct System;
+
+impl Clock for System {
+    fn now(&self) -> Moment {
+        Moment { mono: read(ClockId::Boottime), wall: read(ClockId::Realtime) }
+    }
+}
+
+/// A clock before its zero (a box whose wall clock says 1969) reads as zero.
+fn read(id: ClockId) -> Duration {
+    let time = clock_gettime(id);
+    let seconds = u64::try_from(time.tv_sec).unwrap_or(0);
+    let nanos = u32::try_from(time.tv_nsec).unwrap_or(0);
+    Duration::new(seconds, nanos)
+}

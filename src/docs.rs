@@ -1,0 +1,136 @@
+//! The generated references: metrics, thresholds, command line.
+
+use crate::catalog::{self, Stability};
+use crate::model::fields::{self, Presence};
+use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
+use crate::model::reading::Missing;
+use crate::model::source::{Lane, Source, SourceState};
+use crate::thresholds::Thresholds;
+use crate::units::{Bytes, Seconds, Unit};
+use clap::Command;
+use std::fmt::Write;
+
+const GENERATED: &str =
+    "<!-- Generated from the tables in src/ by `make docs`. Do not edit. -->\n\n";
+
+/// docs/METRICS.md
+#[must_use]
+pub fn metrics() -> String {
+    let mut out = format!(
+        "{GENERATED}# Metrics\n\nEvery metric, from the table in `src/catalog`. Base units; ratios from 0 to 1. A value that cannot be read\n\
+         is absent, never 0, and `gb10_reading_missing` says why. Stable names and labels do not change within a major\n\
+         version; the others may.\n\n| metric | kind | unit | labels | what it is | from |\n| --- | --- | --- | --- | --- | --- |\n"
+    );
+    for m in catalog::all() {
+        let labels = m.labels.iter().map(|l| format!("`{l}`")).collect::<Vec<_>>().join(" ");
+        let mark = if m.stability == Stability::Experimental { " (experimental)" } else { "" };
+        let _ = writeln!(
+            out,
+            "| `{}`{mark} | {} | {} | {labels} | {} | {} |",
+            m.name,
+            m.kind.as_str(),
+            m.unit.as_str(),
+            m.help,
+            m.from
+        );
+    }
+    let _ = write!(out, "\n## Label values\n");
+    states(&mut out, "segment", Segment::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(&mut out, "reader", Reader::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(&mut out, "window", Window::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(&mut out, "block", Block::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(
+        &mut out,
+        "kind of gb10_pool_pinned_bytes",
+        Pinned::ALL.iter().map(|s| (s.as_str(), s.describe())),
+    );
+    states(&mut out, "lane", Lane::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(&mut out, "source", Source::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    states(
+        &mut out,
+        "state of gb10_source_state",
+        SourceState::ALL.iter().map(|s| (s.as_str(), s.describe())),
+    );
+    states(&mut out, "reason", Missing::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    let _ = write!(
+        out,
+        "\n## Readings\n\nWhat is read, and where: the values of the label `reading`, and the keys of `readings` in `/api/v1/status`.\n\
+         An optional reading may be missing on a healthy machine.\n\n| reading | unit | source | what it is |\n| --- | --- | --- | --- |\n"
+    );
+    for field in fields::all() {
+        let optional = if field.presence == Presence::Optional { " Optional." } else { "" };
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {} | {}{optional} |",
+            field.id,
+            field.unit.as_str(),
+            field.source.as_str(),
+            field.doc.trim()
+        );
+    }
+    out
+}
+
+fn states<'a>(out: &mut String, label: &str, all: impl Iterator<Item = (&'a str, &'a str)>) {
+    let _ = write!(out, "\n### {label}\n\n");
+    for (name, text) in all {
+        let _ = writeln!(out, "- `{name}`: {text}");
+    }
+}
+
+/// A number in a unit, as a person writes it.
+fn amount(unit: Unit, value: f64) -> String {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "byte counts are whole and positive"
+    )]
+    let bytes = || Bytes(value as u64).to_string();
+    match unit {
+        Unit::Bytes => bytes(),
+        Unit::BytesPerSecond => format!("{}/s", bytes()),
+        Unit::Seconds if value < 1.0 => format!("{value} s"),
+        Unit::Seconds => Seconds(value).to_string(),
+        _ => value.to_string(),
+    }
+}
+
+/// docs/THRESHOLDS.md
+#[must_use]
+pub fn thresholds() -> String {
+    let mut out = format!(
+        "{GENERATED}# Thresholds\n\nEvery number that decides anything, from the table in `src/thresholds.rs`.\n\n\
+         | threshold | default | range | what it decides | why this number |\n| --- | --- | --- | --- | --- |\n"
+    );
+    for row in Thresholds::ROWS.iter().map(|row| row()) {
+        let range = format!("{} to {}", amount(row.unit, row.min), amount(row.unit, row.max));
+        let _ = writeln!(
+            out,
+            "| `{}` | {} | {range} | {} | {} |",
+            row.name,
+            amount(row.unit, row.default),
+            row.doc.trim(),
+            row.provenance
+        );
+    }
+    out
+}
+
+/// docs/CLI.md
+#[must_use]
+pub fn cli(command: &Command) -> String {
+    let mut command = command.clone().term_width(100);
+    command.build();
+    let mut out = format!("{GENERATED}# Command line\n");
+    let mut pages = vec![command.clone()];
+    pages.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned());
+    for mut page in pages {
+        let _ = write!(
+            out,
+            "\n## {}\n\n```text\n{}```\n",
+            page.get_bin_name().unwrap_or(page.get_name()).to_owned(),
+            page.render_long_help()
+        );
+    }
+    out
+}

@@ -1,0 +1,213 @@
+//! The keeper: reads and writes the state file on a thread of its own, so that a dead disk stops
+//! nothing else.
+
+use super::StartError;
+use super::boots::{BootLog, Entry};
+use crate::model::reading::Missing;
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use std::sync::mpsc::{Receiver, Sender, SyncSender, TryRecvError, channel, sync_channel};
+use std::time::Duration;
+
+const NAME: &str = "state.json";
+const VERSION: u32 = 1;
+/// How long a stop waits for the last write.
+const PATIENCE: Duration = Duration::from_millis(1500);
+
+/// The state file. A newer version is left alone.
+#[derive(Serialize, Deserialize)]
+struct StateFile {
+    version: u32,
+    boots: Vec<Entry>,
+}
+
+/// Only the version, which is read first.
+#[derive(Deserialize)]
+struct Versioned {
+    version: u32,
+}
+
+/// Why the state file cannot be used.
+#[derive(Debug, thiserror::Error)]
+enum StateError {
+    #[error("{path} cannot be read", path = .0.display())]
+    Read(PathBuf, #[source] io::Error),
+    #[error("{path} is not a state file", path = .0.display())]
+    Parse(PathBuf, #[source] serde_json::Error),
+    #[error("{path} is of version {1}; this exporter knows version {VERSION} and leaves it alone", path = .0.display())]
+    Newer(PathBuf, u32),
+    #[error("{path} cannot be written", path = .0.display())]
+    Write(PathBuf, #[source] io::Error),
+}
+
+/// The ticker's end of the keeper.
+pub(super) struct Keeper {
+    to_write: SyncSender<BootLog>,
+    loaded: Receiver<Option<BootLog>>,
+    written: Receiver<()>,
+    outcome: Result<(), Missing>,
+}
+
+impl Keeper {
+    /// Starts the thread, which loads the file first.
+    pub(super) fn start(directory: PathBuf) -> Result<Self, StartError> {
+        let (to_write, orders) = sync_channel(1);
+        let (answer, loaded) = channel();
+        let (done, written) = channel();
+        std::thread::Builder::new()
+            .name("keeper".to_owned())
+            .spawn(move || run(&directory, &answer, &orders, &done))
+            .map_err(|e| StartError::Thread("keeper", e))?;
+        Ok(Self { to_write, loaded, written, outcome: Err(Missing::Pending) })
+    }
+
+    /// The loaded log, once; the reason why there is none (yet).
+    pub(super) fn loaded(&mut self) -> Result<Option<BootLog>, Missing> {
+        if self.outcome == Err(Missing::Pending) {
+            match self.loaded.try_recv() {
+                Ok(Some(log)) => {
+                    self.outcome = Ok(());
+                    return Ok(Some(log));
+                }
+                Ok(None) | Err(TryRecvError::Disconnected) => self.outcome = Err(Missing::Failed),
+                Err(TryRecvError::Empty) => {}
+            }
+        }
+        self.outcome.map(|()| None)
+    }
+
+    /// Has the log written. While an earlier write has not finished, this one is dropped; the next
+    /// minute brings another.
+    pub(super) fn keep(&self, log: &BootLog) {
+        let _ = self.to_write.try_send(log.clone());
+    }
+
+    /// Has the log written for the last time, and waits a moment for it.
+    pub(super) fn finish(self, log: &BootLog) {
+        if self.outcome.is_ok() && self.to_write.try_send(log.clone()).is_ok() {
+            drop(self.to_write);
+            // Disconnected means that the keeper has written everything and gone home.
+            while self.written.recv_timeout(PATIENCE).is_ok() {}
+        }
+    }
+}
+
+fn run(
+    directory: &Path,
+    answer: &Sender<Option<BootLog>>,
+    orders: &Receiver<BootLog>,
+    done: &Sender<()>,
+) {
+    let path = directory.join(NAME);
+    match load(&path) {
+        Ok(log) => drop(answer.send(Some(log))),
+        Err(error) => {
+            report(&error);
+            drop(answer.send(None));
+            return;
+        }
+    }
+    let mut failing = false;
+    while let Ok(log) = orders.recv() {
+        let result = save(directory, &path, &log);
+        if let Err(error) = &result
+            && !failing
+        {
+            report(error);
+        }
+        failing = result.is_err();
+        let _ = done.send(());
+    }
+}
+
+fn report(error: &StateError) {
+    let cause = std::error::Error::source(error).map(|c| format!(": {c}")).unwrap_or_default();
+    tracing::warn!("{error}{cause}");
+}
+
+/// Loads the log; a file that does not exist is an empty log. A file that is not a state file is
+/// moved aside, never overwritten: it may be somebody's.
+fn load(path: &Path) -> Result<BootLog, StateError> {
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BootLog::default()),
+        Err(e) => return Err(StateError::Read(path.to_owned(), e)),
+    };
+    let parsed = serde_json::from_str::<Versioned>(&text).and_then(|v| {
+        if v.version > VERSION {
+            Ok(Err(v.version))
+        } else {
+            serde_json::from_str::<StateFile>(&text).map(Ok)
+        }
+    });
+    match parsed {
+        Ok(Ok(file)) => Ok(BootLog { boots: file.boots }),
+        Ok(Err(version)) => Err(StateError::Newer(path.to_owned(), version)),
+        Err(error) => {
+            let aside = path.with_extension("json.unreadable");
+            fs::rename(path, &aside).map_err(|e| StateError::Write(aside.clone(), e))?;
+            report(&StateError::Parse(aside, error));
+            Ok(BootLog::default())
+        }
+    }
+}
+
+/// Writes a new file and renames it over the old one, so that a power cut leaves either.
+fn save(directory: &Path, path: &Path, log: &BootLog) -> Result<(), StateError> {
+    let failed = |e| StateError::Write(path.to_owned(), e);
+    let file = StateFile { version: VERSION, boots: log.boots.clone() };
+    let text = serde_json::to_vec_pretty(&file).map_err(|e| failed(e.into()))?;
+    fs::create_dir_all(directory).map_err(failed)?;
+    let temporary = path.with_extension("json.new");
+    let mut out = File::create(&temporary).map_err(failed)?;
+    out.write_all(&text).and_then(|()| out.sync_all()).map_err(failed)?;
+    fs::rename(&temporary, path).map_err(failed)?;
+    File::open(directory).and_then(|dir| dir.sync_all()).map_err(failed)
+}
+
+#[cfg(test)]
+#[expect(clippy::disallowed_methods, reason = "tests set the scene")]
+mod tests {
+    use super::*;
+
+    fn log() -> BootLog {
+        let mut log = BootLog::default();
+        let at = crate::model::moment::Moment {
+            mono: Duration::from_secs(1),
+            wall: Duration::from_secs(1000),
+        };
+        log.alive("6f1c", 900, at);
+        log
+    }
+
+    #[test]
+    fn what_is_saved_is_loaded() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        assert_eq!(load(&path).unwrap(), BootLog::default());
+        save(dir.path(), &path, &log()).unwrap();
+        assert_eq!(load(&path).unwrap(), log());
+        assert!(!path.with_extension("json.new").exists());
+    }
+
+    #[test]
+    fn a_file_that_is_no_state_file_is_moved_aside() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        fs::write(&path, "{\"version\":1,\"boots\":[{\"boot").unwrap();
+        assert_eq!(load(&path).unwrap(), BootLog::default());
+        let aside = fs::read_to_string(path.with_extension("json.unreadable")).unwrap();
+        assert!(aside.ends_with("{\"boot"));
+    }
+
+    #[test]
+    fn a_newer_file_is_left_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        fs::write(&path, "{\"version\":7,\"anything\":[]}").unwrap();
+        assert!(matches!(load(&path), Err(StateError::Newer(_, 7))));
+        assert!(path.exists());
+    }
+}

@@ -1,0 +1,164 @@
+//! Lanes read, the ticker derives, everybody else takes the last frame.
+//!
+//! ```text
+//!  fast lane    --+
+//!  sensors lane --+--> slots --> ticker: assemble, derive, note events --> frame (one Arc)
+//!  slow lane    --+                 \--> keeper: the state file, on a thread of its own
+//! ```
+//!
+//! Each lane, the ticker and the keeper is one plain OS thread. A file that blocks stops its lane; a
+//! disk that blocks stops the keeper; the ticker waits for neither, and marks what is late.
+
+pub mod boots;
+mod events;
+mod keeper;
+mod lane;
+mod ticker;
+
+use crate::clock::Clock;
+use crate::model::frame::{Exporter, Frame};
+use crate::model::source::Lane;
+use crate::sources::Files;
+use crate::thresholds::Thresholds;
+use arc_swap::ArcSwapOption;
+use lane::Slot;
+use std::path::PathBuf;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+/// A frame older than this is not served: the ticker itself has stopped.
+const FRAME_AGE_LIMIT: Duration = Duration::from_secs(4);
+/// How long a stopping engine waits for its last write to the state file.
+const STOP_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What an engine needs.
+pub struct Options {
+    /// The machine's files.
+    pub files: Arc<dyn Files + Send + Sync>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// The numbers that decide.
+    pub thresholds: Thresholds,
+    /// Where the state file lives; without it nothing is remembered from run to run.
+    pub state_directory: Option<PathBuf>,
+    /// Version and commit.
+    pub version: (&'static str, &'static str),
+}
+
+/// Why an engine could not start.
+#[derive(Debug, thiserror::Error)]
+pub enum StartError {
+    /// A thread could not be made.
+    #[error("cannot start the {0} thread")]
+    Thread(&'static str, #[source] std::io::Error),
+}
+
+/// Why there is no frame to serve.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoFrame {
+    /// The exporter has just started.
+    #[error("no reading has been taken yet")]
+    NotYet,
+    /// The ticker stopped.
+    #[error("the last frame is {} s old: the exporter's own tick has stopped", .0.as_secs())]
+    TooOld(Duration),
+}
+
+/// What the threads share.
+struct Shared {
+    clock: Arc<dyn Clock>,
+    slots: [Slot; Lane::ALL.len()],
+    frame: ArcSwapOption<Frame>,
+    bell: Bell,
+}
+
+/// Wakes the ticker when a lane has finished a round, and everybody when the engine stops.
+#[derive(Default)]
+struct Bell {
+    state: Mutex<Rung>,
+    changed: Condvar,
+}
+
+#[derive(Default, Clone, Copy)]
+struct Rung {
+    /// Rounds finished, by lane.
+    rounds: [u64; Lane::ALL.len()],
+    /// Frames published.
+    frames: u64,
+    stop: bool,
+    /// The ticker has come to its end.
+    done: bool,
+}
+
+impl Bell {
+    fn ring(&self, change: impl FnOnce(&mut Rung)) {
+        change(&mut lock(&self.state));
+        self.changed.notify_all();
+    }
+
+    /// Waits until `enough` or until `patience` is over, and tells how things stand.
+    fn wait(&self, patience: Duration, enough: impl Fn(&Rung) -> bool) -> Rung {
+        let guard = lock(&self.state);
+        let (guard, _) = self
+            .changed
+            .wait_timeout_while(guard, patience, |rung| !enough(rung))
+            .unwrap_or_else(PoisonError::into_inner);
+        *guard
+    }
+}
+
+/// A lock that a panicking thread has left is still good: what it guards is replaced whole.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A running engine.
+pub struct Engine {
+    shared: Arc<Shared>,
+}
+
+impl Engine {
+    /// Starts the threads.
+    ///
+    /// # Errors
+    /// A thread could not be made.
+    pub fn start(options: Options) -> Result<Self, StartError> {
+        let started = options.clock.now();
+        let shared = Arc::new(Shared {
+            clock: options.clock,
+            slots: std::array::from_fn(|_| Slot::new(started)),
+            frame: ArcSwapOption::empty(),
+            bell: Bell::default(),
+        });
+        for &lane in Lane::ALL {
+            lane::spawn(lane, Arc::clone(&shared), Arc::clone(&options.files))?;
+        }
+        let keeper = options.state_directory.map(keeper::Keeper::start).transpose()?;
+        let exporter =
+            Exporter { version: options.version.0, revision: options.version.1, started };
+        ticker::spawn(Arc::clone(&shared), options.thresholds, exporter, keeper)?;
+        Ok(Self { shared })
+    }
+
+    /// The last frame.
+    ///
+    /// # Errors
+    /// There is none yet, or it is too old to be served.
+    pub fn frame(&self) -> Result<Arc<Frame>, NoFrame> {
+        let frame = self.shared.frame.load_full().ok_or(NoFrame::NotYet)?;
+        let age = self.shared.clock.now().since(frame.snapshot.at);
+        if age > FRAME_AGE_LIMIT { Err(NoFrame::TooOld(age)) } else { Ok(frame) }
+    }
+
+    /// Waits until `count` frames have been made since the start, or `patience` is over.
+    pub fn wait_for_frames(&self, count: u64, patience: Duration) {
+        self.shared.bell.wait(patience, |rung| rung.frames >= count || rung.done);
+    }
+
+    /// Stops, and notes in the state file that the stop was orderly. Waits for neither a lane that
+    /// hangs nor, for long, a disk that does.
+    pub fn stop(&self) {
+        self.shared.bell.ring(|rung| rung.stop = true);
+        self.shared.bell.wait(STOP_PATIENCE, |rung| rung.done);
+    }
+}

@@ -1,0 +1,191 @@
+//! The ticker: once a second, one frame.
+
+use super::boots::BootLog;
+use super::events::Journal;
+use super::keeper::Keeper;
+use super::lane::{Round, periods_between};
+use super::{Shared, StartError};
+use crate::derive::{self, State};
+use crate::model::frame::{Boot, Exporter, Frame, Health};
+use crate::model::moment::Moment;
+use crate::model::reading::Missing;
+use crate::model::snapshot::Snapshot;
+use crate::model::source::{Lane, Source, SourceState};
+use crate::thresholds::Thresholds;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::time::Duration;
+
+const PERIOD: Duration = Lane::Fast.period();
+/// How long a tick waits for the fast lane's round before it goes on without it.
+const GRACE: Duration = Duration::from_millis(300);
+/// How long the very first frame waits for all lanes, so that the first scrape is complete.
+const FIRST_GRACE: Duration = Duration::from_secs(1);
+/// Derivation needs little stack.
+const STACK: usize = 256 * 1024;
+
+struct Ticker {
+    shared: Arc<Shared>,
+    thresholds: Thresholds,
+    exporter: Exporter,
+    keeper: Option<Keeper>,
+    boots: BootLog,
+    state: State,
+    journal: Journal,
+    number: u64,
+}
+
+/// Starts the ticker's thread.
+pub(super) fn spawn(
+    shared: Arc<Shared>,
+    thresholds: Thresholds,
+    exporter: Exporter,
+    keeper: Option<Keeper>,
+) -> Result<(), StartError> {
+    let mut ticker = Ticker {
+        shared,
+        thresholds,
+        exporter,
+        keeper,
+        boots: BootLog::default(),
+        state: State::default(),
+        journal: Journal::default(),
+        number: 0,
+    };
+    std::thread::Builder::new()
+        .name("ticker".to_owned())
+        .stack_size(STACK)
+        .spawn(move || ticker.run())
+        .map(drop)
+        .map_err(|e| StartError::Thread("ticker", e))
+}
+
+impl Ticker {
+    fn run(&mut self) {
+        let shared = Arc::clone(&self.shared);
+        let bell = &shared.bell;
+        bell.wait(FIRST_GRACE, |rung| rung.stop || rung.rounds.iter().all(|rounds| *rounds > 0));
+        let mut due = shared.clock.now();
+        loop {
+            // A panic in a derivation costs this frame. The frame before it ages and is then refused
+            // to scrapes, so that nobody is shown a frozen value.
+            if catch_unwind(AssertUnwindSafe(|| self.tick())).is_err() {
+                tracing::error!("a tick failed; this is a bug, please report it");
+            }
+            let seen = bell.wait(Duration::ZERO, |_| true);
+            let now = shared.clock.now();
+            due.mono += PERIOD * u32::try_from(periods_between(due, now, PERIOD) + 1).unwrap_or(1);
+            let patience = due.mono.saturating_sub(now.mono) + GRACE;
+            let fast = Lane::Fast as usize;
+            let rung = bell.wait(patience, |r| r.stop || r.rounds[fast] > seen.rounds[fast]);
+            if rung.stop {
+                break;
+            }
+        }
+        if let Some(keeper) = self.keeper.take() {
+            self.boots.stop(shared.clock.now());
+            keeper.finish(&self.boots);
+        }
+        bell.ring(|rung| rung.done = true);
+    }
+
+    fn tick(&mut self) {
+        let now = self.shared.clock.now();
+        let (snapshot, health) = assemble(&self.shared, now, &self.thresholds);
+        let verdicts = derive::derive(&mut self.state, &snapshot, &self.thresholds);
+        let boot = self.note_boot(&snapshot);
+        self.journal.note(&snapshot, &health, &verdicts, boot);
+        self.number += 1;
+        let frame = Frame {
+            number: self.number,
+            snapshot,
+            verdicts,
+            thresholds: self.thresholds,
+            health,
+            boot,
+            exporter: self.exporter,
+            events: self.journal.events(),
+        };
+        self.shared.frame.store(Some(Arc::new(frame)));
+        self.shared.bell.ring(|rung| rung.frames += 1);
+    }
+
+    /// Notes in the boot log that this boot is alive.
+    fn note_boot(&mut self, snapshot: &Snapshot) -> Boot {
+        let Some(keeper) = &mut self.keeper else {
+            return Boot { unclean: Err(Missing::Disabled), previous_seen: Err(Missing::Disabled) };
+        };
+        let loaded = match keeper.loaded() {
+            Ok(loaded) => loaded,
+            Err(reason) => return Boot { unclean: Err(reason), previous_seen: Err(reason) },
+        };
+        if let Some(log) = loaded {
+            self.boots = log;
+        }
+        if let Ok(id) = &snapshot.kernel.boot_id {
+            let booted = snapshot.stat.boot_time.map_or(0, |time| time.0);
+            if self.boots.alive(id, booted, snapshot.at) {
+                keeper.keep(&self.boots);
+            }
+        }
+        self.boots.verdict()
+    }
+}
+
+/// Puts the lanes' last rounds together, and drops what is hung or too old.
+fn assemble(shared: &Shared, now: Moment, thresholds: &Thresholds) -> (Snapshot, Health) {
+    let mut snapshot = Snapshot::absent(now, Missing::Pending);
+    let mut health = Health::default();
+    for &lane in Lane::ALL {
+        shared.slots[lane as usize]
+            .with(|round| assemble_lane(lane, round, now, thresholds, &mut snapshot, &mut health));
+    }
+    (snapshot, health)
+}
+
+fn assemble_lane(
+    lane: Lane,
+    round: &Round,
+    now: Moment,
+    thresholds: &Thresholds,
+    snapshot: &mut Snapshot,
+    health: &mut Health,
+) {
+    let patience = Duration::from_secs_f64(thresholds.hung_after.0);
+    let stuck_on =
+        round.reading.filter(|(_, since)| now.since(*since) > patience).map(|(source, _)| source);
+    let periods = u32::try_from(thresholds.age_limit_periods.0).unwrap_or(u32::MAX);
+    let age_limit = lane.period().saturating_mul(periods);
+    let lane_health = &mut health.lanes[lane as usize];
+    *lane_health = round.health;
+    lane_health.stuck_on = stuck_on;
+    if round.reading.is_some() {
+        lane_health.missed += periods_between(round.due, now, lane.period());
+    }
+    for source in lane.sources() {
+        let index = source.index();
+        let one = &mut health.sources[index];
+        one.clone_from(&round.sources[index]);
+        snapshot.take(source, &round.snapshot);
+        let age = round.snapshot.read_at[index].map(|at| now.since(at));
+        let too_old = age.is_some_and(|age| age > age_limit);
+        if stuck_on == Some(source) {
+            snapshot.lose(source, Missing::Hung);
+            one.state = Some(SourceState::Hung);
+            one.message = Some("reading it has not come back".into());
+        } else if too_old || (stuck_on.is_some() && age.is_none()) {
+            snapshot.lose(source, Missing::Stale);
+            one.state = Some(SourceState::Failed);
+            one.message = Some(late(lane, stuck_on));
+        }
+    }
+}
+
+fn late(lane: Lane, stuck_on: Option<Source>) -> Arc<str> {
+    match stuck_on {
+        Some(source) => {
+            format!("the {} lane waits for {}", lane.as_str(), source.describe()).into()
+        }
+        None => format!("the {} lane is late", lane.as_str()).into(),
+    }
+}

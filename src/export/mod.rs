@@ -1,0 +1,6 @@
+//! Formats, and nothing but formats: a frame goes in, text comes out.
+
+pub mod html;
+pub mod prometheus;
+pub mod status;
+pub mod terminal;

@@ -1,0 +1,330 @@
+//! The status as a person reads it in a terminal.
+
+use super::status::{ExhaustionPart, Figure, Status};
+use crate::model::pool::{Block, Reader, Segment, Window};
+use crate::units::{Bytes, GIB, Seconds, SignedBytes};
+use std::fmt::Write;
+
+/// Width of the bar.
+const BAR: usize = 64;
+/// Events shown.
+const EVENTS: usize = 5;
+
+/// How a segment is drawn: its letter in the bar, its colour on a terminal, its name.
+struct Look {
+    letter: char,
+    colour: u8,
+    name: &'static str,
+    remark: &'static str,
+}
+
+const fn look(segment: Segment) -> Look {
+    let (letter, colour, name, remark) = match segment {
+        Segment::Free => ('.', 240, "free", ""),
+        Segment::PageCache => (
+            'c',
+            68,
+            "page cache",
+            "the kernel can take it back, CUDA's query does not count it as free",
+        ),
+        Segment::Shared => ('s', 139, "shared", "tmpfs, /dev/shm; not given back by a flush"),
+        Segment::Anonymous => ('a', 107, "anonymous", "programs' own pages"),
+        Segment::SlabReclaimable => ('r', 74, "slab, reclaimable", ""),
+        Segment::SlabUnreclaimable => ('b', 137, "slab, unreclaimable", ""),
+        Segment::Kernel => ('k', 173, "kernel", ""),
+        Segment::HugePages => ('h', 179, "huge pages", "set aside, used or not"),
+        Segment::Compressed => ('z', 103, "compressed swap", ""),
+        Segment::Unaccounted => (
+            '#',
+            167,
+            "unaccounted",
+            "GPU memory and driver memory are here: no counter of the kernel has them",
+        ),
+    };
+    Look { letter, colour, name, remark }
+}
+
+/// The whole view. `colour` only on a terminal.
+#[must_use]
+pub fn render(status: &Status, colour: bool) -> String {
+    let mut out = String::with_capacity(4096);
+    // Writing to a String cannot fail.
+    let _ = header(&mut out, status)
+        .and_then(|()| pool(&mut out, status, colour))
+        .and_then(|()| left(&mut out, status))
+        .and_then(|()| trend(&mut out, status))
+        .and_then(|()| board(&mut out, status))
+        .and_then(|()| events(&mut out, status))
+        .and_then(|()| unread(&mut out, status));
+    out
+}
+
+type Written = std::fmt::Result;
+
+fn header(out: &mut String, status: &Status) -> Written {
+    let of = |key: &str| status.machine.get(key).map(String::as_str);
+    let product = match (of("vendor"), of("product")) {
+        (Some(vendor), Some(product)) => format!("{vendor} {product}"),
+        (Some(one), None) | (None, Some(one)) => one.to_owned(),
+        (None, None) => "unnamed machine".to_owned(),
+    };
+    let kernel = of("kernel").map(|k| format!(", kernel {k}")).unwrap_or_default();
+    let driver = of("nvidia_driver")
+        .map_or(", no NVIDIA kernel driver".to_owned(), |d| format!(", NVIDIA driver {d}"));
+    writeln!(out, "{product}{kernel}{driver}\n")
+}
+
+fn gib(figure: &Figure<u64>) -> String {
+    match figure {
+        Figure::Value(bytes) => Bytes(*bytes).to_string(),
+        Figure::Missing { missing } => format!("not read ({missing})"),
+    }
+}
+
+fn pool(out: &mut String, status: &Status, colour: bool) -> Written {
+    let pool = &status.pool;
+    writeln!(
+        out,
+        "Pool {}, {} used, {} available",
+        gib(&pool.size),
+        gib(&pool.used),
+        gib(&pool.available)
+    )?;
+    if let Some(bar) = bar(status, colour) {
+        writeln!(out, "  {bar}")?;
+    }
+    for &segment in Segment::ALL {
+        let Some(figure) = pool.segments.get(segment.as_str()) else { continue };
+        // Parts that the box does not use would only push the others out of sight.
+        if figure.value() == Some(&0) && !matches!(segment, Segment::Free | Segment::Unaccounted) {
+            continue;
+        }
+        let Look { letter, name, remark, .. } = look(segment);
+        let share = match (figure.value(), pool.size.value()) {
+            (Some(part), Some(size)) => {
+                Bytes(*part).share_of(Bytes(*size)).map(|r| format!("{:5.1} %", r.0 * 100.0))
+            }
+            _ => None,
+        };
+        let line = format!(
+            "  {letter} {name:<20} {:>12} {}  {remark}",
+            gib(figure),
+            share.unwrap_or_default()
+        );
+        writeln!(out, "{}", line.trim_end())?;
+    }
+    if pool.driver_page_pools.value() == Some(&true) {
+        writeln!(
+            out,
+            "  This driver keeps freed pages in pools and gives them back under pressure: part of what is"
+        )?;
+        writeln!(out, "  unaccounted may be such pages, which is neither a leak nor a job.")?;
+    }
+    if let Some(over) = pool.overcounted.value().filter(|over| **over > 0) {
+        writeln!(
+            out,
+            "  The kernel's counters exceed the pool by {}; taken off its parts, kernel first.",
+            Bytes(*over)
+        )?;
+    }
+    writeln!(out)
+}
+
+/// The bar: each part's share in characters. Every part that is there gets at least its rounding,
+/// and the whole is always as long.
+fn bar(status: &Status, colour: bool) -> Option<String> {
+    let size = *status.pool.size.value()?;
+    let mut out = String::from("[");
+    let (mut sum, mut drawn) = (0_u64, 0);
+    for &segment in Segment::ALL.iter().skip(1).chain(&[Segment::Free]) {
+        let part = status
+            .pool
+            .segments
+            .get(segment.as_str())
+            .and_then(Figure::value)
+            .copied()
+            .unwrap_or(0);
+        sum = sum.saturating_add(part);
+        let until = cells(sum, size).max(drawn);
+        let Look { letter, colour: c, .. } = look(segment);
+        let run: String = std::iter::repeat_n(letter, until - drawn).collect();
+        if colour && !run.is_empty() {
+            let _ = write!(out, "\x1b[48;5;{c};38;5;16m{run}\x1b[0m");
+        } else {
+            out.push_str(&run);
+        }
+        drawn = until;
+    }
+    out.push(']');
+    Some(out)
+}
+
+fn cells(part: u64, whole: u64) -> usize {
+    let cells = u128::from(part) * BAR as u128 * 2 / u128::from(whole.max(1));
+    usize::try_from(cells.div_ceil(2)).unwrap_or(BAR).min(BAR)
+}
+
+fn left(out: &mut String, status: &Status) -> Written {
+    let pool = &status.pool;
+    writeln!(out, "Left for the next program, above a reserve of {}", Bytes(pool.reserve))?;
+    for &reader in Reader::ALL {
+        let who = match reader {
+            Reader::Free => "CUDA's own query, older engines (MemFree)",
+            Reader::Available => "newer vLLM and llama.cpp (MemAvailable)",
+        };
+        let words = match pool.headroom.get(reader.as_str()) {
+            Some(Figure::Value(bytes)) => {
+                let note = match *bytes {
+                    b if b < 0 => "  the reserve is broken into",
+                    b if b.unsigned_abs() < pool.comfort => "  tight",
+                    _ => "",
+                };
+                format!("{:>12}{note}", SignedBytes(*bytes))
+            }
+            Some(Figure::Missing { missing }) => format!("not read ({missing})"),
+            None => continue,
+        };
+        writeln!(out, "  {who:<44} {words}")?;
+    }
+    if let Some(hidden) = pool.hidden_from_free.value().filter(|hidden| **hidden >= GIB) {
+        writeln!(out, "  {} can be had that CUDA's query does not show.", Bytes(*hidden))?;
+    }
+    if let Figure::Value(bytes) = pool.flushable {
+        writeln!(
+            out,
+            "  Flushing the page cache returns at least {} (needs root; between runs, never mid-step).",
+            Bytes(bytes)
+        )?;
+    }
+    let blocks: Vec<String> = Block::ALL
+        .iter()
+        .filter_map(|b| {
+            Some(format!(
+                "{} in {}",
+                Bytes(*pool.contiguous_free.get(b.as_str())?.value()?),
+                b.as_str()
+            ))
+        })
+        .collect();
+    if !blocks.is_empty() {
+        writeln!(out, "  Free in contiguous blocks of at least: {}", blocks.join(", "))?;
+    }
+    writeln!(out)
+}
+
+fn trend(out: &mut String, status: &Status) -> Written {
+    let words = match &status.pool.exhaustion {
+        ExhaustionPart::Unknown { missing } => format!("not known ({missing})"),
+        ExhaustionPart::Roomy => "not judged: plenty is available".to_owned(),
+        ExhaustionPart::Steady => "not falling".to_owned(),
+        ExhaustionPart::Falling { seconds, bytes_per_second, over_seconds, imminent } => format!(
+            "FALLING {:.2} GiB/s over {}: the reserve is reached in {}{}",
+            -bytes_per_second / Bytes(GIB).as_f64(),
+            Seconds(*over_seconds),
+            Seconds(*seconds),
+            if *imminent { "  STOP THE NEWEST JOB" } else { "" }
+        ),
+    };
+    writeln!(out, "Available memory is {words}.")?;
+    let running = status.exporter.running_seconds;
+    for &window in Window::ALL {
+        // A window longer than the exporter has run says the same as the one before it.
+        let before = window.length().as_secs_f64() / 5.0;
+        let (Some(part), true) = (
+            status.pool.windows.get(window.as_str()),
+            window == Window::OneMinute || running > before,
+        ) else {
+            continue;
+        };
+        if let (Figure::Value(min), Figure::Value(fall)) = (&part.available_min, &part.fall_max) {
+            writeln!(
+                out,
+                "  last {:>3}: lowest {}, largest fall within 10 s {}",
+                window.as_str(),
+                Bytes(*min),
+                Bytes(*fall)
+            )?;
+        }
+    }
+    if let (Some(size), Some(free)) = (status.swap.size.value(), status.swap.free.value()) {
+        let used = size.saturating_sub(*free);
+        let words = if *size == 0 {
+            "none".to_owned()
+        } else {
+            format!("{} of {} used", Bytes(used), Bytes(*size))
+        };
+        writeln!(out, "Swap: {words}.")?;
+    }
+    writeln!(out)
+}
+
+fn board(out: &mut String, status: &Status) -> Written {
+    let read: Vec<_> =
+        status.zones.iter().filter_map(|z| Some((z.zone.as_str(), *z.celsius.value()?))).collect();
+    let Some((name, hottest)) = read.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else {
+        return Ok(());
+    };
+    let trip =
+        status.zones.iter().find(|z| z.zone == name).and_then(|z| z.critical_celsius.value());
+    let trip = trip
+        .map(|t| format!("; the firmware says that it cuts power at {t:.1} °C"))
+        .unwrap_or_default();
+    writeln!(out, "Board: hottest zone {name} {hottest:.1} °C{trip}")?;
+    let all: Vec<String> = read.iter().map(|(name, t)| format!("{name} {t:.1}")).collect();
+    writeln!(out, "  {}\n", all.join("  "))
+}
+
+fn events(out: &mut String, status: &Status) -> Written {
+    if status.boot.previous_unclean.value() == Some(&true) {
+        writeln!(out, "The boot before this one ended without an orderly stop.\n")?;
+    }
+    if status.events.is_empty() {
+        return Ok(());
+    }
+    writeln!(out, "Lately")?;
+    for event in status.events.iter().rev().take(EVENTS).rev() {
+        let ago = Seconds((status.at - event.at).max(0.0));
+        writeln!(out, "  {ago} ago, {} {}: {}", event.subject, event.event, event.evidence)?;
+    }
+    writeln!(out)
+}
+
+fn unread(out: &mut String, status: &Status) -> Written {
+    let faults: Vec<_> =
+        status.sources.iter().filter(|(_, source)| source.state.as_deref() != Some("ok")).collect();
+    if faults.is_empty() {
+        return writeln!(out, "Everything was read.");
+    }
+    writeln!(out, "Not read")?;
+    for (name, source) in faults {
+        let state = source.state.as_deref().unwrap_or("pending");
+        writeln!(
+            out,
+            "  {name:<12} {state}{}",
+            source.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default()
+        )?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_part_never_overflows_the_bar() {
+        assert_eq!(cells(0, 100), 0);
+        assert_eq!(cells(100, 100), BAR);
+        assert_eq!(cells(50, 100), BAR / 2);
+        assert_eq!(cells(u64::MAX, 1), BAR);
+        assert_eq!(cells(5, 0), BAR);
+    }
+
+    #[test]
+    fn every_segment_has_a_letter_of_its_own() {
+        let mut letters: Vec<char> = Segment::ALL.iter().map(|s| look(*s).letter).collect();
+        letters.sort_unstable();
+        letters.dedup();
+        assert_eq!(letters.len(), Segment::ALL.len());
+    }
+}

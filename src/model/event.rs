@@ -1,0 +1,52 @@
+//! Things that happened, in a bounded list that log lines and JSON read alike.
+
+use super::moment::Moment;
+
+states! {
+    /// What happened.
+    EventKind {
+        /// A source changed its state.
+        SourceChanged = "source_changed",
+        /// Available memory fell below the reserve.
+        ReserveBroken = "reserve_broken",
+        /// Available memory is above the reserve again.
+        ReserveRestored = "reserve_restored",
+        /// At the present slope the pool reaches its reserve within seconds.
+        ExhaustionImminent = "exhaustion_imminent",
+        /// It does not any more.
+        ExhaustionOver = "exhaustion_over",
+        /// The box went down before this boot without telling the exporter.
+        BootUnclean = "boot_unclean",
+        /// A lane could not keep its period.
+        TicksMissed = "ticks_missed",
+    }
+}
+
+states! {
+    /// How much an event asks of its reader.
+    Severity {
+        /// Good to know.
+        Info = "info",
+        /// Worth a look.
+        Warning = "warning",
+        /// An operator must act.
+        Error = "error",
+    }
+}
+
+/// One event.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Position since the exporter started, from 1.
+    pub number: u64,
+    /// When.
+    pub at: Moment,
+    /// What.
+    pub kind: EventKind,
+    /// How bad.
+    pub severity: Severity,
+    /// What it is about: a source, `pool`, a lane.
+    pub subject: &'static str,
+    /// The evidence, with its numbers.
+    pub evidence: String,
+}

@@ -1,0 +1,160 @@
+//! The field table: every reading, once.
+//!
+//! `readings!` declares a group of readings as a struct and, from the same lines, its rows of the
+//! table. Captures, JSON, CSV, the list of what is missing and the documents iterate [`all`].
+
+use super::reading::{Reading, Value};
+use super::snapshot::Snapshot;
+use super::source::Source;
+use super::{machine, memory, pressure, sensors};
+use crate::units::Unit;
+
+/// Whether every machine has the reading.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Presence {
+    /// Every supported kernel has it: when it is missing, the source has a fault.
+    Required,
+    /// Depends on kernel version, configuration or hardware: may be missing on a healthy box.
+    Optional,
+}
+
+/// Receives the values of a field: the member's key (empty for a field with one value) and its
+/// reading.
+pub type Visitor<'a> = &'a mut dyn FnMut(&str, Reading<Value<'_>>);
+
+/// One reading of the table.
+pub struct Field {
+    /// Stable name, `group.name`, with the kernel's own spelling where there is one.
+    pub id: &'static str,
+    /// Unit of its values.
+    pub unit: Unit,
+    /// Whether every machine has it.
+    pub presence: Presence,
+    /// Which source reads it.
+    pub source: Source,
+    /// What it is, for people.
+    pub doc: &'static str,
+    /// Hands out its values from a snapshot.
+    pub visit: fn(&Snapshot, Visitor<'_>),
+}
+
+/// Every reading, group by group.
+pub fn all() -> impl Iterator<Item = &'static Field> {
+    [
+        memory::Meminfo::FIELDS,
+        memory::Vmstat::FIELDS,
+        memory::FAMILIES,
+        pressure::Pressure::FIELDS,
+        sensors::FAMILIES,
+        machine::Load::FIELDS,
+        machine::Uptime::FIELDS,
+        machine::Stat::FIELDS,
+        machine::VmSettings::FIELDS,
+        machine::Kernel::FIELDS,
+        machine::Os::FIELDS,
+        machine::Dmi::FIELDS,
+        machine::Nvidia::FIELDS,
+    ]
+    .into_iter()
+    .flatten()
+}
+
+/// A group of readings that one source fills.
+pub trait Group {
+    /// The group with every reading missing for one reason.
+    fn absent(reason: super::reading::Missing) -> Self;
+}
+
+/// Declares a group: the struct, its `absent` form and its rows of the field table.
+///
+/// With `keyed`, also `put`, which stores the number of a kernel's `name value` line.
+macro_rules! readings {
+    (
+        $(#[$doc:meta])*
+        $name:ident from $source:ident at $member:ident as $prefix:literal {
+            $( $(#[doc = $text:literal])+ $field:ident: $ty:ty = $presence:ident $key:literal, )+
+        }
+    ) => {
+        $(#[$doc])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name {
+            $( $(#[doc = $text])+ pub $field: $crate::model::reading::Reading<$ty>, )+
+        }
+
+        impl $crate::model::fields::Group for $name {
+            fn absent(reason: $crate::model::reading::Missing) -> Self {
+                Self { $( $field: Err(reason), )+ }
+            }
+        }
+
+        impl $name {
+            /// This group's rows of the field table.
+            pub const FIELDS: &'static [$crate::model::fields::Field] = &[
+                $( $crate::model::fields::Field {
+                    id: concat!($prefix, ".", $key),
+                    unit: <$ty as $crate::model::reading::Quantity>::UNIT,
+                    presence: $crate::model::fields::Presence::$presence,
+                    source: $crate::model::source::Source::$source,
+                    doc: concat!($($text),+),
+                    visit: |snapshot, out| {
+                        use $crate::model::reading::Quantity;
+                        out("", snapshot.$member.$field.as_ref().map(Quantity::value).map_err(|m| *m));
+                    },
+                }, )+
+            ];
+        }
+    };
+    (
+        keyed
+        $(#[$doc:meta])*
+        $name:ident from $source:ident at $member:ident as $prefix:literal {
+            $( $(#[doc = $text:literal])+ $field:ident: $ty:ty = $presence:ident $key:literal, )+
+        }
+    ) => {
+        readings! {
+            $(#[$doc])*
+            $name from $source at $member as $prefix {
+                $( $(#[doc = $text])+ $field: $ty = $presence $key, )+
+            }
+        }
+
+        impl $name {
+            /// Stores the reading that the kernel calls `key`; other keys are ignored.
+            pub fn put(&mut self, key: &str, raw: $crate::model::reading::Reading<u64>) {
+                use $crate::model::reading::FromRaw;
+                match key {
+                    $( $key => self.$field = raw.map(<$ty>::from_raw), )+
+                    _ => {}
+                }
+            }
+
+            /// The kernel's names of the readings that every supported kernel has and that are
+            /// missing here.
+            pub fn missing_required(&self) -> impl Iterator<Item = &'static str> {
+                use $crate::model::fields::Presence;
+                [ $( (Presence::$presence == Presence::Required && self.$field.is_err(), $key), )+ ]
+                    .into_iter()
+                    .filter_map(|(missing, key)| missing.then_some(key))
+            }
+        }
+    };
+}
+
+/// A row for a field with one value per member of a family (a zone, a swap area): `each` yields
+/// `(key, reading)` pairs from the family's list.
+macro_rules! family {
+    ($id:literal, $unit:ident, $presence:ident, $source:ident, $doc:literal,
+     $member:ident, |$item:ident, $out:ident| $body:expr) => {
+        $crate::model::fields::Field {
+            id: $id,
+            unit: $crate::units::Unit::$unit,
+            presence: $crate::model::fields::Presence::$presence,
+            source: $crate::model::source::Source::$source,
+            doc: $doc,
+            visit: |snapshot, $out| match &snapshot.$member {
+                Ok(items) => items.iter().for_each(|$item| $body),
+                Err(reason) => $out("", Err(*reason)),
+            },
+        }
+    };
+}

@@ -1,0 +1,20 @@
+//! Facts without behaviour: what was read, what was derived, what a frame holds.
+//!
+//! Everything here is plain data. A reading is one row of [`fields::FIELDS`]; a state is one enum
+//! with `ALL` and `as_str`, and label values come from there and nowhere else.
+
+#[macro_use]
+mod states;
+#[macro_use]
+pub mod fields;
+pub mod event;
+pub mod frame;
+pub mod machine;
+pub mod memory;
+pub mod moment;
+pub mod pool;
+pub mod pressure;
+pub mod reading;
+pub mod sensors;
+pub mod snapshot;
+pub mod source;

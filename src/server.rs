@@ -1,0 +1,297 @@
+//! The web server: scrapes, JSON, one page for people, two for probes.
+//!
+//! Everything it serves is made from the last frame, in memory. It never reads the machine and never
+//! waits for a lane. What was encoded for one request is kept until the next frame, so that many
+//! scrapers cost little more than one.
+
+mod body;
+
+use crate::config::{Config, paths};
+use crate::engine::{Engine, NoFrame};
+use crate::export::{html, prometheus, status::Status};
+use crate::model::frame::Frame;
+use body::Guarded;
+use http_body_util::Full;
+use hyper::body::{Bytes, Incoming};
+use hyper::header::{
+    ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
+};
+use hyper::service::service_fn;
+use hyper::{Method, Request, Response, StatusCode};
+use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::server::graceful::GracefulShutdown;
+use std::convert::Infallible;
+use std::io;
+use std::net::{SocketAddr, ToSocketAddrs};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+
+/// A client must send its request within this time.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Connections kept at a time; one more is closed at once.
+const MAX_CONNECTIONS: usize = 512;
+/// How long a stopping server waits for answers that are on their way.
+const DRAIN: Duration = Duration::from_secs(5);
+
+/// Why the server cannot listen.
+#[derive(Debug, thiserror::Error)]
+pub enum ListenError {
+    /// Not an address.
+    #[error("cannot listen on {0:?}: expected HOST:PORT, [IPv6]:PORT or :PORT")]
+    Address(String),
+    /// The operating system refused.
+    #[error("cannot listen on {0}")]
+    Bind(String, #[source] io::Error),
+}
+
+/// Binds every configured address.
+///
+/// # Errors
+/// An address makes no sense or cannot be had.
+pub fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, ListenError> {
+    config.listen.iter().map(|address| bind_one(address)).collect()
+}
+
+fn bind_one(address: &str) -> Result<std::net::TcpListener, ListenError> {
+    let unlike = || ListenError::Address(address.to_owned());
+    let (host, port) = address.rsplit_once(':').ok_or_else(unlike)?;
+    let port: u16 = port.parse().map_err(|_| unlike())?;
+    let candidates: Vec<SocketAddr> = if host.is_empty() {
+        // Both families on one socket; IPv4 alone where the kernel has no IPv6.
+        vec![SocketAddr::from(([0_u16; 8], port)), SocketAddr::from(([0_u8; 4], port))]
+    } else {
+        let failed = |e| ListenError::Bind(address.to_owned(), e);
+        address.to_socket_addrs().map_err(failed)?.collect()
+    };
+    let mut last = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for candidate in candidates {
+        match std::net::TcpListener::bind(candidate) {
+            Ok(listener) => {
+                listener
+                    .set_nonblocking(true)
+                    .map_err(|e| ListenError::Bind(address.to_owned(), e))?;
+                return Ok(listener);
+            }
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                return Err(ListenError::Bind(address.to_owned(), error));
+            }
+            Err(error) => last = error,
+        }
+    }
+    Err(ListenError::Bind(address.to_owned(), last))
+}
+
+/// One thing that is served: how a frame becomes bytes, and what was made of the last one.
+struct Page {
+    content_type: &'static str,
+    encode: fn(&Frame, &str) -> Vec<u8>,
+    made: Mutex<Option<Made>>,
+}
+
+#[derive(Clone)]
+struct Made {
+    frame: u64,
+    plain: Bytes,
+    gzip: Option<Bytes>,
+}
+
+impl Page {
+    const fn new(content_type: &'static str, encode: fn(&Frame, &str) -> Vec<u8>) -> Self {
+        Self { content_type, encode, made: Mutex::new(None) }
+    }
+
+    /// The bytes for this frame, from the last request's work where it is the same frame.
+    fn bytes(&self, frame: &Frame, telemetry_path: &str, gzip: bool) -> Bytes {
+        let mut slot = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        if slot.as_ref().is_none_or(|made| made.frame != frame.number) {
+            let plain = (self.encode)(frame, telemetry_path).into();
+            *slot = Some(Made { frame: frame.number, plain, gzip: None });
+        }
+        let made = slot.as_mut().expect("made just now");
+        if gzip {
+            made.gzip.get_or_insert_with(|| body::gzip(&made.plain)).clone()
+        } else {
+            made.plain.clone()
+        }
+    }
+}
+
+/// What every request needs.
+struct Site {
+    engine: Arc<Engine>,
+    telemetry_path: String,
+    metrics: Page,
+    status: Page,
+    home: Page,
+    requests: Arc<Semaphore>,
+}
+
+type Answer = Response<Guarded>;
+
+impl Site {
+    fn answer(&self, request: &Request<Incoming>) -> Answer {
+        let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
+            return text(StatusCode::SERVICE_UNAVAILABLE, "too many requests at a time\n");
+        };
+        let path = request.uri().path();
+        let known = path == self.telemetry_path || paths::TAKEN.contains(&path);
+        let mut response = if !known {
+            text(StatusCode::NOT_FOUND, "not found\n")
+        } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
+            let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
+            response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+            response
+        } else {
+            self.page(path, wants_gzip(request))
+        };
+        if request.method() == Method::HEAD {
+            response.body_mut().empty();
+        }
+        response.body_mut().hold(permit);
+        response
+    }
+
+    fn page(&self, path: &str, gzip: bool) -> Answer {
+        let page = match path {
+            paths::HEALTHY => return text(StatusCode::OK, "healthy\n"),
+            paths::READY => return self.ready(),
+            paths::STATUS => &self.status,
+            paths::HOME => &self.home,
+            _ => &self.metrics,
+        };
+        match self.engine.frame() {
+            Ok(frame) => {
+                let bytes = page.bytes(&frame, &self.telemetry_path, gzip);
+                let mut response = reply(StatusCode::OK, page.content_type, bytes);
+                let headers = response.headers_mut();
+                headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
+                if gzip {
+                    headers.insert(CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+                }
+                response
+            }
+            Err(error) => unavailable(error),
+        }
+    }
+
+    /// Ready means that there is a frame with the pool in it.
+    fn ready(&self) -> Answer {
+        match self.engine.frame() {
+            Ok(frame) if frame.health.lanes[0].ticks > 0 => text(StatusCode::OK, "ready\n"),
+            Ok(_) => unavailable(NoFrame::NotYet),
+            Err(error) => unavailable(error),
+        }
+    }
+}
+
+fn unavailable(error: NoFrame) -> Answer {
+    text(StatusCode::SERVICE_UNAVAILABLE, format!("{error}\n"))
+}
+
+fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
+    reply(status, "text/plain; charset=utf-8", body.into())
+}
+
+fn reply(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Answer {
+    let length = bytes.len();
+    let mut response = Response::new(Guarded::new(Full::new(bytes)));
+    *response.status_mut() = status;
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
+    // Set here, so that an answer to HEAD carries the length that GET would have.
+    headers.insert(CONTENT_LENGTH, length.into());
+    headers.insert("x-content-type-options", HeaderValue::from_static("nosniff"));
+    response
+}
+
+/// Whether the client accepts gzip: named, or by `*`, with a weight above zero.
+fn wants_gzip(request: &Request<Incoming>) -> bool {
+    let accepted = request.headers().get_all(ACCEPT_ENCODING);
+    body::accepts_gzip(accepted.iter().filter_map(|value| value.to_str().ok()))
+}
+
+/// Serves until `stop` resolves, then lets answers that are on their way finish.
+///
+/// # Errors
+/// A bound socket cannot be used.
+pub async fn serve(
+    listeners: Vec<std::net::TcpListener>,
+    engine: Arc<Engine>,
+    config: &Config,
+    stop: impl Future<Output = ()>,
+) -> io::Result<()> {
+    let site = Arc::new(Site {
+        engine,
+        telemetry_path: config.telemetry_path.clone(),
+        metrics: Page::new(prometheus::CONTENT_TYPE, |frame, _| prometheus::encode(frame)),
+        status: Page::new("application/json", |frame, _| Status::of(frame).to_json()),
+        home: Page::new("text/html; charset=utf-8", |frame, telemetry| {
+            html::page(&Status::of(frame), telemetry).into_bytes()
+        }),
+        requests: Arc::new(Semaphore::new(config.max_requests)),
+    });
+    let graceful = Arc::new(GracefulShutdown::new());
+    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let mut accepting = Vec::new();
+    for listener in listeners {
+        let listener = TcpListener::from_std(listener)?;
+        accepting.push(tokio::spawn(accept(
+            listener,
+            Arc::clone(&site),
+            Arc::clone(&graceful),
+            Arc::clone(&connections),
+        )));
+    }
+    stop.await;
+    for task in &accepting {
+        task.abort();
+    }
+    for task in accepting {
+        let _ = task.await;
+    }
+    // The tasks are gone, and with them every other owner.
+    if let Some(graceful) = Arc::into_inner(graceful) {
+        let _ = tokio::time::timeout(DRAIN, graceful.shutdown()).await;
+    }
+    Ok(())
+}
+
+async fn accept(
+    listener: TcpListener,
+    site: Arc<Site>,
+    graceful: Arc<GracefulShutdown>,
+    connections: Arc<Semaphore>,
+) {
+    loop {
+        let stream = match listener.accept().await {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // Out of descriptors, most likely: wait for some to come back instead of spinning.
+                tracing::warn!("cannot accept a connection: {error}");
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                continue;
+            }
+        };
+        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
+            continue;
+        };
+        let site = Arc::clone(&site);
+        let service = service_fn(move |request| {
+            let answer = site.answer(&request);
+            async move { Ok::<_, Infallible>(answer) }
+        });
+        let connection = hyper::server::conn::http1::Builder::new()
+            .timer(TokioTimer::new())
+            .header_read_timeout(HEADER_TIMEOUT)
+            .max_buf_size(16 * 1024)
+            .serve_connection(TokioIo::new(stream), service);
+        let watched = graceful.watch(connection);
+        tokio::spawn(async move {
+            // A client that breaks off or sends garbage is its own affair.
+            let _ = watched.await;
+            drop(permit);
+        });
+    }
+}

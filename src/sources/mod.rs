@@ -1,0 +1,62 @@
+//! The only readers of the machine.
+//!
+//! A source is a pure `parse` beside a short `read`. `read` goes through [`Files`], so the same code
+//! runs on the live machine ([`Roots`]) and on a recorded one (a capture). Units are fixed here; the
+//! clock and the deadlines are the engine's.
+
+pub mod files;
+pub mod lines;
+pub mod proc;
+pub mod roots;
+pub mod sys;
+
+pub use files::{FileError, Files, ReadError};
+pub use roots::Roots;
+
+use crate::model::snapshot::Snapshot;
+use crate::model::source::Source;
+
+/// Reads one source into its group of the snapshot.
+///
+/// What could be read is there even when the source as a whole is not well; what could not carries
+/// its reason.
+///
+/// # Errors
+/// Says why the source is not well: not there, denied, blocked by an input/output error, or not what
+/// the kernel documents.
+pub fn read(source: Source, files: &dyn Files, into: &mut Snapshot) -> Result<(), ReadError> {
+    match source {
+        Source::Meminfo => proc::meminfo::read(files, &mut into.meminfo),
+        Source::Vmstat => proc::vmstat::read(files, &mut into.vmstat),
+        Source::Buddyinfo => fill(&mut into.blocks, proc::buddyinfo::read(files)),
+        Source::Pressure => proc::pressure::read(files, &mut into.pressure),
+        Source::Thermal => fill(&mut into.zones, sys::thermal::read(files)),
+        Source::Hwmon => fill(&mut into.hwmon, sys::hwmon::read(files)),
+        Source::Loadavg => proc::load::read(files, &mut into.load),
+        Source::Uptime => proc::load::read_uptime(files, &mut into.uptime),
+        Source::Stat => proc::stat::read(files, &mut into.stat),
+        Source::Swaps => fill(&mut into.swaps, proc::swaps::read(files)),
+        Source::VmSettings => proc::settings::read(files, &mut into.vm),
+        Source::Kernel => proc::kernel::read(files, &mut into.kernel),
+        Source::OsRelease => sys::os_release::read(files, &mut into.os),
+        Source::Dmi => sys::dmi::read(files, &mut into.dmi),
+        Source::Nvidia => proc::nvidia::read(files, &mut into.nvidia),
+    }
+}
+
+/// Stores a list, or the reason why there is none.
+fn fill<T>(
+    slot: &mut crate::model::reading::Reading<Vec<T>>,
+    result: Result<Vec<T>, ReadError>,
+) -> Result<(), ReadError> {
+    match result {
+        Ok(list) => {
+            *slot = Ok(list);
+            Ok(())
+        }
+        Err(error) => {
+            *slot = Err(error.reason());
+            Err(error)
+        }
+    }
+}

@@ -1,0 +1,316 @@
+//! Quantities with their unit in the type: the only home of unit factors.
+//!
+//! Everything inside the program is in base units (bytes, seconds, celsius, watts, hertz, ratios
+//! from 0 to 1). A source converts once, where it parses; a view converts once, where it prints.
+
+use serde::{Deserialize, Serialize};
+use std::fmt;
+
+/// Bytes in a KiB. The kernel writes "kB" in `/proc/meminfo` and means this.
+pub const KIB: u64 = 1024;
+/// Bytes in a MiB.
+pub const MIB: u64 = 1024 * KIB;
+/// Bytes in a GiB.
+pub const GIB: u64 = 1024 * MIB;
+
+/// An amount of memory.
+#[derive(
+    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize,
+)]
+pub struct Bytes(pub u64);
+
+impl Bytes {
+    /// The kernel's "kB" as bytes; a figure past `u64` saturates instead of wrapping.
+    #[must_use]
+    pub const fn from_kib(kib: u64) -> Self {
+        Self(kib.saturating_mul(KIB))
+    }
+
+    /// Whole MiB as bytes.
+    #[must_use]
+    pub const fn from_mib(mib: u64) -> Self {
+        Self(mib.saturating_mul(MIB))
+    }
+
+    /// Whole GiB as bytes.
+    #[must_use]
+    pub const fn from_gib(gib: u64) -> Self {
+        Self(gib.saturating_mul(GIB))
+    }
+
+    /// As a float, for an exposition format. Exact up to 2^53 bytes (8 PiB).
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "exact up to 8 PiB, far past any of these machines"
+    )]
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+
+    /// Difference that stops at zero.
+    #[must_use]
+    pub const fn less(self, other: Self) -> Self {
+        Self(self.0.saturating_sub(other.0))
+    }
+
+    /// Sum that saturates.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// `self - other` with its sign.
+    #[must_use]
+    pub const fn signed_less(self, other: Self) -> SignedBytes {
+        let a = if self.0 > i64::MAX as u64 { i64::MAX } else { self.0.cast_signed() };
+        let b = if other.0 > i64::MAX as u64 { i64::MAX } else { other.0.cast_signed() };
+        SignedBytes(a - b)
+    }
+
+    /// This amount as a share of `whole`; `None` when `whole` is zero.
+    #[must_use]
+    pub fn share_of(self, whole: Self) -> Option<Ratio> {
+        (whole.0 > 0).then(|| Ratio(self.as_f64() / whole.as_f64()))
+    }
+}
+
+impl std::iter::Sum for Bytes {
+    fn sum<I: Iterator<Item = Self>>(iter: I) -> Self {
+        iter.fold(Self(0), Self::plus)
+    }
+}
+
+/// For people: GiB with two decimals from 1 GiB up, MiB or KiB below.
+impl fmt::Display for Bytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (unit, name, digits) = match self.0 {
+            n if n >= GIB => (GIB, "GiB", 2),
+            n if n >= MIB => (MIB, "MiB", 0),
+            _ => (KIB, "KiB", 0),
+        };
+        f.pad(&format!("{:.digits$} {name}", self.as_f64() / Self(unit).as_f64()))
+    }
+}
+
+/// A difference of two amounts of memory: headroom may be negative.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct SignedBytes(pub i64);
+
+impl SignedBytes {
+    /// As a float, for an exposition format.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "exact up to 8 PiB")]
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+impl fmt::Display for SignedBytes {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let sign = if self.0 < 0 { "-" } else { "" };
+        f.pad(&format!("{sign}{}", Bytes(self.0.unsigned_abs())))
+    }
+}
+
+/// A plain count of things or events.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+pub struct Count(pub u64);
+
+impl Count {
+    /// As a float, for an exposition format. Exact up to 2^53.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "counters past 2^53 lose their last bit, as in every Prometheus client"
+    )]
+    pub const fn as_f64(self) -> f64 {
+        self.0 as f64
+    }
+}
+
+macro_rules! float_unit {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, Debug, PartialEq, PartialOrd, Serialize, Deserialize)]
+        pub struct $name(pub f64);
+    };
+}
+
+float_unit!(
+    /// Degrees Celsius.
+    Celsius
+);
+float_unit!(
+    /// Watts.
+    Watts
+);
+float_unit!(
+    /// Joules.
+    Joules
+);
+float_unit!(
+    /// A share from 0 to 1.
+    Ratio
+);
+float_unit!(
+    /// Seconds.
+    Seconds
+);
+float_unit!(
+    /// Bytes per second; positive means the amount grows.
+    BytesPerSecond
+);
+
+impl Celsius {
+    /// The kernel's thermal files count thousandths of a degree.
+    #[must_use]
+    #[expect(
+        clippy::cast_precision_loss,
+        reason = "thousandths of a degree fit an f64 with room to spare"
+    )]
+    pub const fn from_milli(milli: i64) -> Self {
+        Self(milli as f64 / 1e3)
+    }
+}
+
+impl Watts {
+    /// hwmon counts microwatts.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "microwatts of a small computer")]
+    pub const fn from_micro(micro: u64) -> Self {
+        Self(micro as f64 / 1e6)
+    }
+}
+
+impl Joules {
+    /// hwmon counts microjoules.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "precise to a microjoule up to 9 GJ")]
+    pub const fn from_micro(micro: u64) -> Self {
+        Self(micro as f64 / 1e6)
+    }
+}
+
+impl Seconds {
+    /// Pressure stall totals count microseconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "precise to a microsecond for 285 years")]
+    pub const fn from_micro(micro: u64) -> Self {
+        Self(micro as f64 / 1e6)
+    }
+}
+
+/// For people: `1 h 04 min`, `3 min 10 s`, `8 s`.
+impl fmt::Display for Seconds {
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped to zero and above; a float cast saturates"
+    )]
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let whole = self.0.max(0.0).round() as u64;
+        let (days, hours, minutes, seconds) =
+            (whole / 86_400, whole / 3_600 % 24, whole / 60 % 60, whole % 60);
+        f.pad(&match (days, hours, minutes) {
+            (0, 0, 0) => format!("{seconds} s"),
+            (0, 0, _) => format!("{minutes} min {seconds:02} s"),
+            (0, _, _) => format!("{hours} h {minutes:02} min"),
+            _ => format!("{days} d {hours:02} h"),
+        })
+    }
+}
+
+/// The unit of a reading, a metric or a threshold, as the tables name it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Bytes.
+    Bytes,
+    /// Bytes per second.
+    BytesPerSecond,
+    /// Degrees Celsius.
+    Celsius,
+    /// Watts.
+    Watts,
+    /// Joules.
+    Joules,
+    /// Seconds.
+    Seconds,
+    /// A share from 0 to 1.
+    Ratio,
+    /// Things or events counted.
+    Count,
+    /// No unit: a state, an identity, text.
+    None,
+}
+
+impl Unit {
+    /// Every unit.
+    pub const ALL: &'static [Self] = &[
+        Self::Bytes,
+        Self::BytesPerSecond,
+        Self::Celsius,
+        Self::Watts,
+        Self::Joules,
+        Self::Seconds,
+        Self::Ratio,
+        Self::Count,
+        Self::None,
+    ];
+
+    /// The name used in documents and JSON.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Bytes => "bytes",
+            Self::BytesPerSecond => "bytes_per_second",
+            Self::Celsius => "celsius",
+            Self::Watts => "watts",
+            Self::Joules => "joules",
+            Self::Seconds => "seconds",
+            Self::Ratio => "ratio",
+            Self::Count => "count",
+            Self::None => "none",
+        }
+    }
+
+    /// What a metric's name in this unit ends with (before `_total`), if the convention asks for one.
+    #[must_use]
+    pub const fn metric_suffix(self) -> Option<&'static str> {
+        match self {
+            Self::Count | Self::None => None,
+            other => Some(other.as_str()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_gib_mib_and_signs() {
+        assert_eq!(Bytes::from_kib(127_600_748).to_string(), "121.69 GiB");
+        assert_eq!(Bytes::from_mib(891).to_string(), "891 MiB");
+        assert_eq!(Bytes(0).to_string(), "0 KiB");
+        assert_eq!(SignedBytes(-4 * GIB.cast_signed()).to_string(), "-4.00 GiB");
+    }
+
+    #[test]
+    fn differences_saturate_instead_of_wrapping() {
+        assert_eq!(Bytes(1).less(Bytes(2)), Bytes(0));
+        assert_eq!(Bytes(u64::MAX).plus(Bytes(1)), Bytes(u64::MAX));
+        assert_eq!(Bytes(1).signed_less(Bytes(3)), SignedBytes(-2));
+        assert_eq!(Bytes(u64::MAX).signed_less(Bytes(0)), SignedBytes(i64::MAX));
+        assert_eq!(Bytes::from_kib(u64::MAX), Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn durations_read_like_speech() {
+        for (seconds, words) in
+            [(8.4, "8 s"), (190.0, "3 min 10 s"), (3_840.0, "1 h 04 min"), (90_000.0, "1 d 01 h")]
+        {
+            assert_eq!(Seconds(seconds).to_string(), words);
+        }
+    }
+}

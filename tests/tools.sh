@@ -1,0 +1,74 @@
+#!/bin/sh
+# Fetches the programs that the tests talk to into target/tools, from this machine's own package
+# archive. Needs no root, installs nothing, starts nothing.
+#
+# Debian and Ubuntu only: they carry all of it. On another system put the programs on PATH.
+set -eu
+cd "$(dirname "$0")/.."
+root=$PWD/target/tools
+bin=$root/bin
+mkdir -p "$bin" "$root/debs"
+
+say() { echo "tools: $*" >&2; }
+
+# fetch PACKAGE PROGRAM...: unpacks the package and links the programs.
+fetch() {
+    package=$1
+    shift
+    for program in "$@"; do
+        [ -x "$bin/$program" ] && continue
+        if path=$(command -v "$program" 2>/dev/null); then
+            ln -sf "$path" "$bin/$program"
+            continue
+        fi
+        unpack "$package"
+        found=$(find "$root/$package" -type f -path '*/bin/*' -name "$program" | head -n 1)
+        if [ -z "$found" ]; then
+            say "the package $package has no program $program"
+            exit 1
+        fi
+        ln -sf "$found" "$bin/$program"
+    done
+}
+
+unpack() {
+    [ -d "$root/$1" ] && return
+    for need in apt-get dpkg; do
+        if ! command -v "$need" >/dev/null 2>&1; then
+            say "$need is missing: put the programs of the package $1 on PATH and try again"
+            exit 1
+        fi
+    done
+    say "fetching $1"
+    if ! download "$1" "" && ! { lists && download "$1" private; }; then
+        say "cannot fetch the package $1: check this machine's package sources (on Ubuntu it is in universe),"
+        say "or install it; its service need not run. The last messages were:"
+        tail -n 3 "$root/apt.log" >&2
+        exit 1
+    fi
+    rm -rf "$root/$1.new"
+    dpkg -x "$root"/debs/"$1"_*.deb "$root/$1.new"
+    mv "$root/$1.new" "$root/$1"
+}
+
+# apt with its own state, so that a user without root can fetch lists too.
+private_apt() {
+    mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
+    apt-get -o "Dir::State::lists=$root/apt/lists" -o "Dir::Cache=$root/apt/cache" \
+        -o APT::Sandbox::User="" -o Debug::NoLocking=1 "$@" >>"$root/apt.log" 2>&1
+}
+
+lists() { private_apt update; }
+
+download() {
+    rm -f "$root"/debs/"$1"_*.deb
+    if [ -n "$2" ]; then
+        (cd "$root/debs" && private_apt download "$1")
+    else
+        (cd "$root/debs" && apt-get download "$1" >>"$root/apt.log" 2>&1)
+    fi
+}
+
+: >"$root/apt.log"
+fetch prometheus prometheus promtool
+fetch prometheus-node-exporter prometheus-node-exporter
