@@ -1,7 +1,102 @@
-//! TODO
+//! gb10-exporter: what an NVIDIA DGX Spark or another GB10 machine is really doing, for Prometheus.
+//!
+//! On these machines CPU and GPU share one memory pool, `nvidia-smi` answers `[N/A]`, page cache hides
+//! room from CUDA, and a box can freeze seconds after it looked fine. This page is the map of the
+//! program; every module's own page says the rest.
+//!
+//! # The one idea
+//!
+//! Every fact is written once, as a row of a table, and everything printed iterates tables.
+//!
+//! | fact | its row is in |
+//! | --- | --- |
+//! | a **reading** (an input): id, unit, source, accessor | the `readings!` groups of [`model`], collected by [`model::fields::all`] |
+//! | a **metric** (an output): name, unit, kind, labels, help, how to take it from a frame | [`catalog`] |
+//! | a **number that decides**: unit, default, range, where it comes from | [`thresholds`] |
+//! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], with `ALL` and `as_str` |
+//! | a **unit factor** such as 1024 or 1e-3 | [`units`] |
+//!
+//! # The way of a figure
+//!
+//! ```text
+//!  /proc  /sys                                         bytes, at the edge
+//!     |  sources: read + parse; units fixed here
+//!     v
+//!  Snapshot      plain facts of one instant, each a Reading (a value, or why not)
+//!     |  derive: (state, snapshot, thresholds) -> verdicts                pure
+//!     v
+//!  Frame = Snapshot + Verdicts + thresholds + health   one Arc, swapped each tick
+//!     |  catalog: each row turns a frame into samples                     pure
+//!     v
+//!  export: Prometheus text, JSON, terminal, HTML       formats only
+//! ```
+//!
+//! The [`engine`] drives it: three lanes read at a fixed period, each on a thread of its own; a ticker
+//! puts the lanes' last rounds together once a second, derives, and publishes the frame. A scrape
+//! reads the last frame from memory and waits for nobody.
+//!
+//! # Layers
+//!
+//! A module may use those that its row names, and nothing else of this crate. `tests/architecture.rs`
+//! holds this table.
+//!
+//! | layer | may use | must not contain |
+//! | --- | --- | --- |
+//! | [`units`] | nothing | input and output, clock |
+//! | [`thresholds`] | units | input and output, clock |
+//! | [`model`] | units, thresholds | input and output, clock |
+//! | [`derive`](mod@derive) | model, units, thresholds | input and output, clock, logging, metric names |
+//! | [`catalog`] | model, units | input and output, clock |
+//! | [`sources`] | model, units | clock, thresholds, metric names |
+//! | [`capture`] | model, units, sources | clock |
+//! | [`config`] | thresholds, units | |
+//! | [`export`] | catalog, model, units | input and output, clock |
+//! | [`docs`] | catalog, thresholds, model, units | |
+//! | [`clock`] | model | |
+//! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
+//! | [`server`] | engine, export, model, config | |
+//! | [`client`] | nothing | |
+//! | [`cli`] | everything; nobody uses it | |
+//!
+//! # Invariants
+//!
+//! 1. A value that could not be read is absent: never 0, never NaN, never the last good one. Why it is
+//!    absent is exported beside it (`gb10_source_state`, `gb10_reading_missing`).
+//! 2. The parts of the pool add up to the pool, exactly, on every frame. A remainder is called
+//!    unaccounted and is never blamed on a holder without evidence ([`derive::partition`]).
+//! 3. [`clock`] alone asks what time it is. Everything else is handed a [`model::moment::Moment`], so
+//!    that a recorded hour can be replayed.
+//! 4. A reading, a metric name, a deciding number, a state's name: one place each.
+//! 5. Pure layers cannot fail. A [`model::reading::Reading`] is a `Result` by type only: it is data.
+//! 6. The exporter never makes things worse: no `smaps` (it stalls a 200 GB process for seconds), no
+//!    CUDA context, no command sent to a device that may be dead, no write outside its own files, no
+//!    root, bounded memory.
+//! 7. Labels come from closed sets. No pids, no command lines, no free text on stable metrics.
+//! 8. A file that blocks stops its own lane. A disk that blocks stops the keeper of the state file. A
+//!    client that is slow stops itself. Nothing stops the ticker, and if something did, frames would
+//!    grow old and scrapes be refused, not served frozen.
+//! 9. Verdicts say what they rest on and may be unknown. Status, page, JSON and metrics agree because
+//!    all read the frame.
+//!
+//! # Where does it go?
+//!
+//! - *Another line of `/proc/meminfo`:* a row in [`model::memory::Meminfo`]. JSON, the missing list and
+//!   docs/METRICS.md follow.
+//! - *Another file:* a module below [`sources`] with `parse` and `read`, a group in [`model`], a variant
+//!   of [`model::source::Source`] and a line in [`model::snapshot`]. The compiler names what is left.
+//! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
+//! - *Another number that decides:* a row in [`thresholds`].
+//! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], and its
+//!   transitions in the engine's journal of events.
+//!
+//! # Reading order
+//!
+//! [`model::reading`], [`model::fields`], [`model::snapshot`], [`derive::partition`], [`derive::pool`],
+//! [`model::frame`], [`catalog`], then [`engine`].
 
 #[macro_use] // the macros that declare closed sets and groups of readings
 pub mod model;
+
 pub mod capture;
 pub mod catalog;
 pub mod cli;

@@ -38,7 +38,7 @@ const fn look(segment: Segment) -> Look {
             '#',
             167,
             "unaccounted",
-            "GPU memory and driver memory are here: no counter of the kernel has them",
+            "no counter of the kernel has it; GPU and driver memory show here",
         ),
     };
     Look { letter, colour, name, remark }
@@ -69,8 +69,12 @@ fn header(out: &mut String, status: &Status) -> Written {
         (None, None) => "unnamed machine".to_owned(),
     };
     let kernel = of("kernel").map(|k| format!(", kernel {k}")).unwrap_or_default();
-    let driver = of("nvidia_driver")
-        .map_or(", no NVIDIA kernel driver".to_owned(), |d| format!(", NVIDIA driver {d}"));
+    let state = status.sources.get("nvidia").and_then(|source| source.state.as_deref());
+    let driver = match (of("nvidia_driver"), state) {
+        (Some(version), _) => format!(", NVIDIA driver {version}"),
+        (None, Some("not_present")) => ", no NVIDIA kernel driver".to_owned(),
+        (None, state) => format!(", NVIDIA driver not read ({})", state.unwrap_or("pending")),
+    };
     writeln!(out, "{product}{kernel}{driver}\n")
 }
 
@@ -174,8 +178,13 @@ fn left(out: &mut String, status: &Status) -> Written {
         };
         let words = match pool.headroom.get(reader.as_str()) {
             Some(Figure::Value(bytes)) => {
+                // Cache that can be taken back is in the way of one reader only.
+                let cache_only = reader == Reader::Free
+                    && pool.headroom.get(Reader::Available.as_str()).and_then(Figure::value)
+                        >= Some(&0);
                 let note = match *bytes {
-                    b if b < 0 => "  the reserve is broken into",
+                    b if b < 0 && cache_only => "  page cache is in the way",
+                    b if b < 0 => "  below the reserve",
                     b if b.unsigned_abs() < pool.comfort => "  tight",
                     _ => "",
                 };
@@ -189,11 +198,13 @@ fn left(out: &mut String, status: &Status) -> Written {
     if let Some(hidden) = pool.hidden_from_free.value().filter(|hidden| **hidden >= GIB) {
         writeln!(out, "  {} can be had that CUDA's query does not show.", Bytes(*hidden))?;
     }
+    let pooled = pool.driver_page_pools.value() == Some(&true);
     if let Figure::Value(bytes) = pool.flushable {
         writeln!(
             out,
-            "  Flushing the page cache returns at least {} (needs root; between runs, never mid-step).",
-            Bytes(bytes)
+            "  Flushing the page cache returns at least {}{} (needs root; between runs, never mid-step).",
+            Bytes(bytes),
+            if pooled { ", and what the driver has pooled" } else { "" },
         )?;
     }
     let blocks: Vec<String> = Block::ALL
@@ -237,21 +248,17 @@ fn trend(out: &mut String, status: &Status) -> Written {
             continue;
         };
         if let (Figure::Value(min), Figure::Value(fall)) = (&part.available_min, &part.fall_max) {
-            writeln!(
-                out,
-                "  last {:>3}: lowest {}, largest fall within 10 s {}",
-                window.as_str(),
-                Bytes(*min),
-                Bytes(*fall)
-            )?;
+            let fall = if *fall == 0 { "none".to_owned() } else { Bytes(*fall).to_string() };
+            let (window, min) = (window.as_str(), Bytes(*min));
+            writeln!(out, "  last {window:>3}: lowest {min}, largest fall within 10 s {fall}")?;
         }
     }
     if let (Some(size), Some(free)) = (status.swap.size.value(), status.swap.free.value()) {
         let used = size.saturating_sub(*free);
-        let words = if *size == 0 {
-            "none".to_owned()
-        } else {
-            format!("{} of {} used", Bytes(used), Bytes(*size))
+        let words = match (*size, used) {
+            (0, _) => "none".to_owned(),
+            (_, 0) => format!("{}, unused", Bytes(*size)),
+            _ => format!("{} of {} used", Bytes(used), Bytes(*size)),
         };
         writeln!(out, "Swap: {words}.")?;
     }

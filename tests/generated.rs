@@ -1,0 +1,97 @@
+//! What is generated and committed: references and golden outputs, compared byte for byte.
+
+mod support;
+
+use gb10_exporter::catalog::{self, Stability};
+use gb10_exporter::{cli, docs};
+use serde_json::Value;
+use std::thread;
+use support::{Exporter, captures, exporter, golden};
+
+#[test]
+fn references_match_the_tables() {
+    golden("docs/METRICS.md", &docs::metrics());
+    golden("docs/THRESHOLDS.md", &docs::thresholds());
+    golden("docs/CLI.md", &docs::cli(&cli::command()));
+}
+
+/// A stable name or label that goes away breaks somebody's dashboard: the list changes on purpose.
+#[test]
+fn stable_names_are_kept() {
+    let names: String = catalog::all()
+        .filter(|metric| metric.stability == Stability::Stable)
+        .map(|metric| format!("{}{{{}}}\n", metric.name, metric.labels.join(",")))
+        .collect();
+    golden("tests/golden/names.txt", &names);
+}
+
+/// What depends on the moment and not on the machine.
+const OF_THE_MOMENT: [&str; 4] = [
+    "gb10_source_duration_seconds",
+    "gb10_lane_",
+    "gb10_exporter_build_info",
+    // A capture is read again and again, so errors count up.
+    "gb10_source_errors_total",
+];
+
+fn scrape(path: &str) -> String {
+    let exporter = Exporter::start(&["--capture", path]);
+    let text = exporter.get("/metrics");
+    text.lines()
+        .filter(|line| {
+            let name =
+                line.strip_prefix("# HELP ").or(line.strip_prefix("# TYPE ")).unwrap_or(line);
+            !OF_THE_MOMENT.iter().any(|prefix| name.starts_with(prefix))
+        })
+        .flat_map(|line| [line, "\n"])
+        .collect()
+}
+
+/// The status document without what depends on the moment.
+fn json(path: &str) -> String {
+    let out = exporter().args(["status", "--json", "--capture", path]).output().expect("runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let mut document: Value = serde_json::from_slice(&out.stdout).expect("JSON");
+    document["at"] = Value::Null;
+    document["exporter"] = Value::Null;
+    document["lanes"] = Value::Null;
+    for source in document["sources"].as_object_mut().expect("sources").values_mut() {
+        source["seconds"] = Value::Null;
+        source["errors"] = Value::Null;
+    }
+    for event in document["events"].as_array_mut().expect("events") {
+        event["at"] = Value::Null;
+    }
+    format!("{document:#}\n")
+}
+
+fn status(path: &str) -> String {
+    let out = exporter().args(["status", "--capture", path]).output().expect("runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let text = String::from_utf8(out.stdout).expect("text");
+    // How long ago an event was depends on the moment.
+    text.lines()
+        .map(|line| match line.split_once(" s ago, ") {
+            Some((_, rest)) => format!("  N s ago, {rest}\n"),
+            None => format!("{line}\n"),
+        })
+        .collect()
+}
+
+/// The real binary on every capture: a scrape, the document, the view for people.
+#[test]
+fn every_capture_gives_what_was_reviewed() {
+    let threads: Vec<_> = captures()
+        .into_iter()
+        .map(|(name, path)| {
+            thread::spawn(move || {
+                let path = path.to_str().unwrap();
+                golden(&format!("tests/golden/captures/{name}.metrics"), &scrape(path));
+                golden(&format!("tests/golden/captures/{name}.json"), &json(path));
+                golden(&format!("tests/golden/captures/{name}.status"), &status(path));
+            })
+        })
+        .collect();
+    let failures: Vec<_> = threads.into_iter().filter_map(|t| t.join().err()).collect();
+    assert!(failures.is_empty(), "{} captures differ", failures.len());
+}

@@ -1,0 +1,204 @@
+//! What the tests share: the real binary as a child, HTTP to it, captures, golden files.
+#![expect(clippy::disallowed_methods, reason = "tests start programs, write files and wait")]
+#![allow(
+    dead_code,
+    unreachable_pub,
+    missing_docs,
+    clippy::allow_attributes,
+    reason = "each test uses its part of this"
+)]
+
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+/// The repository.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+/// A program that `make tools` has fetched.
+pub fn tool(name: &str) -> PathBuf {
+    let path = root().join("target/tools/bin").join(name);
+    assert!(path.exists(), "{} is missing: run `make tools` (make test does)", path.display());
+    path
+}
+
+/// The exporter's binary.
+pub fn exporter() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_gb10-exporter"));
+    // systemd sets this for services; a developer's shell may run in one.
+    command.env_remove("STATE_DIRECTORY").stdin(Stdio::null());
+    command
+}
+
+/// A running exporter; killed when dropped.
+pub struct Exporter {
+    pub child: Child,
+    pub address: SocketAddr,
+    pub log: Arc<Mutex<String>>,
+}
+
+impl Exporter {
+    /// Starts `serve` on a port of the system's choice and waits until it listens.
+    pub fn start(args: &[&str]) -> Self {
+        let mut command = exporter();
+        command.args(["serve", "--web.listen-address", "127.0.0.1:0"]).args(args);
+        Self::spawn(command)
+    }
+
+    /// The same with a command of the test's making.
+    pub fn spawn(mut command: Command) -> Self {
+        let mut child =
+            command.stderr(Stdio::piped()).stdout(Stdio::null()).spawn().expect("starts");
+        let stderr = BufReader::new(child.stderr.take().expect("piped"));
+        let log = Arc::new(Mutex::new(String::new()));
+        let copy = Arc::clone(&log);
+        let (found, address) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            for line in stderr.lines().map_while(Result::ok) {
+                if let Some((_, rest)) = line.split_once("listening on http://") {
+                    let _ =
+                        found.send(rest.split('/').next().unwrap().parse().expect("an address"));
+                }
+                *copy.lock().unwrap() += &(line + "\n");
+            }
+        });
+        let address = address.recv_timeout(Duration::from_secs(20)).unwrap_or_else(|_| {
+            let _ = child.kill();
+            panic!("does not listen: {}", log.lock().unwrap());
+        });
+        Self { child, address, log }
+    }
+
+    /// The body of a GET that must succeed.
+    pub fn get(&self, path: &str) -> String {
+        let answer = self.request("GET", path, "");
+        assert_eq!(answer.status, 200, "{path}: {}", answer.text());
+        answer.text()
+    }
+
+    /// Any request.
+    pub fn request(&self, method: &str, path: &str, headers: &str) -> Answer {
+        request(self.address, method, path, headers)
+    }
+
+    /// Asks again and again until `check` is content with the metrics.
+    pub fn wait_for_metrics(&self, what: &str, check: impl Fn(&str) -> bool) -> String {
+        let began = Instant::now();
+        loop {
+            let metrics = self.get("/metrics");
+            if check(&metrics) {
+                return metrics;
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "never: {what}\n{metrics}");
+            std::thread::sleep(Duration::from_millis(100));
+        }
+    }
+
+    /// Sends a signal.
+    pub fn signal(&self, name: &str) {
+        let status =
+            Command::new("kill").args([&format!("-{name}"), &self.child.id().to_string()]).status();
+        assert!(status.expect("kill").success());
+    }
+
+    /// Waits for the end, and returns the exit code and everything it logged.
+    pub fn wait(&mut self) -> (Option<i32>, String) {
+        let began = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait().expect("a child") {
+                std::thread::sleep(Duration::from_millis(50));
+                return (status.code(), self.log.lock().unwrap().clone());
+            }
+            assert!(began.elapsed() < Duration::from_secs(20), "does not end");
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+impl Drop for Exporter {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+/// An HTTP answer.
+pub struct Answer {
+    pub status: u16,
+    pub headers: String,
+    pub body: Vec<u8>,
+}
+
+impl Answer {
+    pub fn text(&self) -> String {
+        String::from_utf8(self.body.clone()).expect("text")
+    }
+
+    pub fn header(&self, name: &str) -> Option<&str> {
+        self.headers.lines().find_map(|line| {
+            let (key, value) = line.split_once(':')?;
+            key.eq_ignore_ascii_case(name).then(|| value.trim())
+        })
+    }
+}
+
+/// One request on a connection of its own.
+pub fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> Answer {
+    let mut stream = TcpStream::connect(address).expect("connects");
+    stream.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    write!(stream, "{method} {path} HTTP/1.1\r\nHost: test\r\nConnection: close\r\n{headers}\r\n")
+        .unwrap();
+    let mut bytes = Vec::new();
+    stream.read_to_end(&mut bytes).expect("answers");
+    let end = bytes.windows(4).position(|w| w == b"\r\n\r\n").expect("a whole head");
+    let head = String::from_utf8(bytes[..end].to_vec()).unwrap();
+    let status = head.split(' ').nth(1).and_then(|s| s.parse().ok()).expect("a status");
+    Answer { status, headers: head, body: bytes[end + 4..].to_vec() }
+}
+
+/// Value of one series, by its exact name and labels.
+pub fn value(metrics: &str, series: &str) -> Option<f64> {
+    metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// Every capture of the suite. None at all is a failure of the suite.
+pub fn captures() -> Vec<(String, PathBuf)> {
+    let mut all: Vec<_> = fs::read_dir(root().join("tests/captures"))
+        .expect("tests/captures")
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    all.sort();
+    assert!(all.len() >= 12, "only {} captures", all.len());
+    all
+}
+
+/// Compares with a golden file below tests/golden or docs, or rewrites it when UPDATE is set. A
+/// rewrite is refused in CI: there a golden file is a promise.
+pub fn golden(path: &str, actual: &str) {
+    let file = root().join(path);
+    if std::env::var_os("UPDATE").is_some() {
+        assert!(std::env::var_os("CI").is_none(), "UPDATE is refused in CI");
+        fs::create_dir_all(file.parent().unwrap()).unwrap();
+        fs::write(&file, actual).unwrap();
+        return;
+    }
+    let expected = fs::read_to_string(&file).unwrap_or_default();
+    if expected != actual {
+        let first = expected.lines().zip(actual.lines()).position(|(a, b)| a != b);
+        let at = first.unwrap_or_else(|| expected.lines().count().min(actual.lines().count()));
+        panic!(
+            "{path} differs from line {}:\n  file: {:?}\n  now:  {:?}\nRead the difference; `make docs` accepts it.",
+            at + 1,
+            expected.lines().nth(at),
+            actual.lines().nth(at),
+        );
+    }
+}
