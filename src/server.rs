@@ -11,7 +11,6 @@ use crate::engine::{Engine, NoFrame};
 use crate::export::{html, prometheus, status::Status};
 use crate::model::frame::Frame;
 use body::Guarded;
-use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
@@ -30,6 +29,9 @@ use tokio::sync::Semaphore;
 
 /// A client must send its request within this time.
 const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// Buffered of one connection's request or answer, at the most: the smallest that hyper allows. A
+/// scraper's request has some hundred bytes.
+const MAX_BUFFER: usize = 8 * 1024;
 /// Connections kept at a time; one more is closed at once.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a stopping server waits for answers that are on their way.
@@ -196,7 +198,7 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 
 fn reply(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Answer {
     let length = bytes.len();
-    let mut response = Response::new(Guarded::new(Full::new(bytes)));
+    let mut response = Response::new(Guarded::new(bytes));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -285,7 +287,7 @@ async fn accept(
         let connection = hyper::server::conn::http1::Builder::new()
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(16 * 1024)
+            .max_buf_size(MAX_BUFFER)
             .serve_connection(TokioIo::new(stream), service);
         let watched = graceful.watch(connection);
         tokio::spawn(async move {

@@ -1,0 +1,218 @@
+//! The command line as a person and a script meet it.
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
+mod support;
+
+use std::fs;
+use std::process::{Output, Stdio};
+use support::{Exporter, exporter, root, value};
+
+fn run(args: &[&str]) -> (i32, String, String) {
+    let Output { status, stdout, stderr } = exporter().args(args).output().expect("runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text");
+    (status.code().expect("an exit code"), text(stdout), text(stderr))
+}
+
+fn capture(name: &str) -> String {
+    root().join(format!("tests/captures/{name}.txt")).to_str().unwrap().to_owned()
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    let (code, out, err) = run(&["--help"]);
+    assert_eq!((code, err.as_str()), (0, ""));
+    assert!(out.contains("gb10-exporter status") && out.contains("Exit codes"), "{out}");
+    let (code, out, _) = run(&["--version"]);
+    assert_eq!(
+        (code, out.as_str()),
+        (0, concat!("gb10-exporter ", env!("CARGO_PKG_VERSION"), "\n"))
+    );
+}
+
+/// Wrong usage is 64 and names the flag; other mistakes are 2 and name the file or the address.
+#[test]
+fn mistakes_are_named() {
+    let missing = capture("nowhere");
+    for (args, code, says) in [
+        (vec!["--web.port", "1"], 64, "unexpected argument '--web.port'"),
+        (vec!["stats"], 64, "unrecognized subcommand 'stats'"),
+        (vec!["--web.max-requests", "0"], 64, "0 is not in 1..=65535"),
+        (vec!["--web.telemetry-path", "metrics"], 64, "expected a path that begins with /"),
+        (vec!["--web.telemetry-path", "/-/ready"], 64, "/-/ready is another page of this server"),
+        (vec!["--log.level", "loud"], 64, "invalid value 'loud' for '--log.level"),
+        (vec!["status", "--url", "http://x", "--path.procfs", "/p"], 64, "cannot be used with"),
+        (
+            vec!["--web.listen-address", "10058"],
+            2,
+            "cannot listen on \"10058\": expected HOST:PORT",
+        ),
+        (vec!["--web.listen-address", ":99999"], 2, "cannot listen on \":99999\""),
+        (vec!["status", "--url", "spark:10058"], 2, "is not a URL of the form http://HOST:PORT"),
+        (vec!["status", "--url", "https://spark"], 2, "is not a URL of the form http://HOST:PORT"),
+        (
+            vec!["status", "--url", "http://127.0.0.1:1"],
+            2,
+            "http://127.0.0.1:1/api/v1/status cannot be reached",
+        ),
+        (vec!["status", "--capture", &missing], 2, "nowhere.txt cannot be read: No such file"),
+        (
+            vec!["status", "--capture", "/etc/passwd"],
+            2,
+            "/etc/passwd:1: expected the first line to be",
+        ),
+    ] {
+        let (got, out, err) = run(&args);
+        assert!(err.contains(says), "{args:?} says {err:?}");
+        assert_eq!((got, out.as_str()), (code, ""), "{args:?}: {err}");
+        let lines = err.lines().filter(|line| line.starts_with("gb10-exporter:")).count();
+        assert!(code == 64 || lines == 1, "one line, once: {err}");
+    }
+}
+
+#[test]
+fn an_address_that_is_taken_is_an_error_at_once() {
+    let first = Exporter::start(&[]);
+    let (code, _, err) = run(&["--web.listen-address", &first.address.to_string()]);
+    assert_eq!(code, 2);
+    assert!(
+        err.contains(&format!("cannot listen on {}: Address already in use", first.address)),
+        "{err}"
+    );
+}
+
+/// `status` beside `free`: the same kernel figures, read within a second or two of each other.
+#[test]
+fn status_agrees_with_free() {
+    let (code, out, err) = run(&["status", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let status: serde_json::Value = serde_json::from_str(&out).unwrap();
+    let free =
+        std::process::Command::new("free").arg("-b").env("LC_ALL", "C").output().expect("free");
+    let text = String::from_utf8(free.stdout).unwrap();
+    let row: Vec<u64> = text
+        .lines()
+        .nth(1)
+        .unwrap()
+        .split_whitespace()
+        .skip(1)
+        .map(|n| n.parse().unwrap())
+        .collect();
+    assert_eq!(status["pool"]["size"].as_u64(), Some(row[0]));
+    let near = |key: &str, want: u64| {
+        let got = status["pool"][key].as_u64().unwrap();
+        assert!(got.abs_diff(want) < 512 << 20, "{key}: {got}, free says {want}");
+    };
+    near("free", row[2]);
+    near("available", row[5]);
+    let sum: u64 = status["pool"]["segments"]
+        .as_object()
+        .unwrap()
+        .values()
+        .filter_map(serde_json::Value::as_u64)
+        .sum();
+    assert_eq!(sum, row[0], "the parts add up");
+}
+
+#[test]
+fn status_asks_a_running_exporter() {
+    let path = capture("spark-fe-llm-server");
+    let exporter = Exporter::start(&["--capture", &path]);
+    let (code, there, err) = run(&["status", "--url", &format!("http://{}", exporter.address)]);
+    assert_eq!(code, 0, "{err}");
+    let (_, here, _) = run(&["status", "--capture", &path]);
+    assert_eq!(there, here);
+    let (code, json, _) =
+        run(&["status", "--json", "--url", &format!("http://{}/", exporter.address)]);
+    assert_eq!(code, 0);
+    assert!(json.contains("\"format\": 1"));
+}
+
+#[test]
+fn another_server_is_not_mistaken_for_an_exporter() {
+    let exporter = Exporter::start(&["--web.telemetry-path", "/x"]);
+    let (code, _, err) = run(&["status", "--url", &format!("http://{}/x", exporter.address)]);
+    assert_eq!(code, 2);
+    assert!(err.contains("answered 404"), "{err}");
+}
+
+#[test]
+fn colour_is_for_terminals_only() {
+    let (_, out, _) = run(&["status", "--capture", &capture("spark-fe-idle")]);
+    assert!(!out.contains('\x1b'));
+}
+
+#[test]
+fn a_closed_pipe_is_no_error() {
+    let mut child = exporter()
+        .args(["status", "--json", "--capture", &capture("spark-fe-idle")])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let out = child.wait_with_output().unwrap();
+    assert_eq!(out.status.code(), Some(0));
+    assert_eq!(String::from_utf8(out.stderr).unwrap(), "");
+}
+
+#[test]
+fn every_address_given_is_served() {
+    let exporter = Exporter::start(&["--web.listen-address", "127.0.0.1:0"]);
+    let log = exporter.log.lock().unwrap().clone();
+    drop(exporter);
+    // The first line tells the first; the second follows at once.
+    let exporter = Exporter::start(&["--web.listen-address", "127.0.0.1:0"]);
+    exporter.get("/metrics");
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let log = format!("{log}{}", exporter.log.lock().unwrap());
+    assert!(log.matches("listening on").count() >= 3, "{log}");
+}
+
+/// A boot that ends without a stop is told at the next; one that ends with it is not.
+#[test]
+fn unclean_boots_are_told_from_the_state_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let state = dir.path().join("state");
+    let machine = dir.path().join("machine.txt");
+    let original = fs::read_to_string(capture("spark-fe-idle")).unwrap();
+    let boot = |id: &str| {
+        let at = original.find("==> /proc/sys/kernel/random/boot_id\n").unwrap();
+        let line = original[at..].lines().nth(1).unwrap();
+        fs::write(&machine, original.replace(line, id)).unwrap();
+        Exporter::start(&[
+            "--capture",
+            machine.to_str().unwrap(),
+            "--state.directory",
+            state.to_str().unwrap(),
+        ])
+    };
+    let file = state.join("state.json");
+    let saved = |what: &str| {
+        for _ in 0..100 {
+            if fs::read_to_string(&file).is_ok_and(|text| text.contains(what)) {
+                return;
+            }
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        panic!("{what} is never saved");
+    };
+    let unclean = "gb10_boot_unclean";
+
+    let first = boot("11111111-0000-0000-0000-000000000001");
+    assert_eq!(value(&first.get("/metrics"), unclean), None, "the first boot it sees");
+    saved("000000000001");
+    drop(first); // killed, as by a power cut
+
+    let mut second = boot("11111111-0000-0000-0000-000000000002");
+    second.wait_for_metrics("an unclean boot", |m| value(m, unclean) == Some(1.0));
+    let json = second.get("/api/v1/status");
+    assert!(json.contains("boot_unclean"), "an event tells it");
+    saved("000000000002");
+    second.signal("TERM");
+    let (code, log) = second.wait();
+    assert_eq!(code, Some(0), "{log}");
+    assert!(fs::read_to_string(&file).unwrap().contains("\"clean_stop\": true"));
+
+    let third = boot("11111111-0000-0000-0000-000000000003");
+    third.wait_for_metrics("a clean boot", |m| value(m, unclean) == Some(0.0));
+}

@@ -1,0 +1,257 @@
+//! The real binary, over HTTP, checked by the real promtool and scraped by a real Prometheus.
+#![expect(clippy::disallowed_methods, reason = "tests start programs")]
+
+mod support;
+
+use std::fs;
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use support::{Exporter, captures, request, root, tool, value};
+
+const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+fn llm_server() -> Exporter {
+    Exporter::start(&[
+        "--capture",
+        root().join("tests/captures/spark-fe-llm-server.txt").to_str().unwrap(),
+    ])
+}
+
+/// promtool's own lint, on what a scraper really gets.
+fn promtool(metrics: &str) {
+    let mut child = Command::new(tool("promtool"))
+        .args(["check", "metrics"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("promtool");
+    child.stdin.take().unwrap().write_all(metrics.as_bytes()).unwrap();
+    let out = child.wait_with_output().unwrap();
+    let said =
+        String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
+    assert!(out.status.success() && said.is_empty(), "{said}");
+}
+
+#[test]
+fn every_scrape_passes_promtool() {
+    promtool(&Exporter::start(&[]).get("/metrics"));
+    for (name, path) in captures() {
+        let metrics = Exporter::start(&["--capture", path.to_str().unwrap()]).get("/metrics");
+        assert!(metrics.lines().count() > 100, "{name}");
+        assert!(metrics.ends_with('\n'), "{name}");
+        for line in metrics.lines().filter(|line| !line.starts_with('#')) {
+            let number: f64 = line.rsplit(' ').next().unwrap().parse().unwrap();
+            assert!(number.is_finite(), "{name}: {line}");
+        }
+        promtool(&metrics);
+        let series = metrics.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(series < 600, "{name} has {series} series");
+    }
+}
+
+#[test]
+fn this_machines_parts_sum_to_its_memory() {
+    let metrics = Exporter::start(&[]).get("/metrics");
+    let parts = metrics.lines().filter(|line| line.starts_with("gb10_pool_segment_bytes{"));
+    let sum: f64 = parts.map(|line| line.rsplit(' ').next().unwrap().parse::<f64>().unwrap()).sum();
+    let meminfo = fs::read_to_string("/proc/meminfo").unwrap();
+    let total: f64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
+    assert!((sum - total * 1024.0).abs() < 0.5, "{sum}");
+    assert_eq!(value(&metrics, "gb10_pool_size_bytes"), Some(total * 1024.0));
+}
+
+#[test]
+fn pages_and_methods_are_what_they_should_be() {
+    let exporter = llm_server();
+    let get = exporter.request("GET", "/metrics", "");
+    assert_eq!(get.header("content-type"), Some(TEXT));
+    assert_eq!(get.header("content-length"), Some(get.body.len().to_string().as_str()));
+    let head = exporter.request("HEAD", "/metrics", "");
+    assert_eq!((head.status, head.body.len()), (200, 0));
+    assert_eq!(head.header("content-type"), Some(TEXT));
+    let length: usize = head.header("content-length").unwrap().parse().unwrap();
+    assert!(length.abs_diff(get.body.len()) < 200, "{length}");
+
+    for method in ["POST", "PUT", "DELETE", "OPTIONS"] {
+        let answer = exporter.request(method, "/metrics", "Content-Length: 0\r\n");
+        assert_eq!((answer.status, answer.header("allow")), (405, Some("GET, HEAD")), "{method}");
+    }
+    for (path, status, kind) in [
+        ("/", 200, "text/html; charset=utf-8"),
+        ("/api/v1/status", 200, "application/json"),
+        ("/-/healthy", 200, "text/plain; charset=utf-8"),
+        ("/-/ready", 200, "text/plain; charset=utf-8"),
+        ("/metrics/", 404, "text/plain; charset=utf-8"),
+        ("/favicon.ico", 404, "text/plain; charset=utf-8"),
+        ("/metrics?collect[]=meminfo", 200, TEXT),
+    ] {
+        let answer = exporter.request("GET", path, "");
+        assert_eq!((answer.status, answer.header("content-type")), (status, Some(kind)), "{path}");
+    }
+    let page = exporter.get("/");
+    assert!(page.contains("<a href=\"/metrics\">") && page.contains("unaccounted 98.30 GiB"));
+}
+
+#[test]
+fn whatever_a_scraper_accepts_it_gets_0_0_4() {
+    let exporter = llm_server();
+    for accept in [
+        "",
+        "Accept: */*\r\n",
+        "Accept: text/plain;version=0.0.4\r\n",
+        "Accept: text/plain;version=1.0.0;escaping=allow-utf-8\r\n",
+        "Accept: application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1\r\n",
+        "Accept: application/openmetrics-text;version=2.0.0\r\n",
+        "Accept: application/vnd.google.protobuf;proto=io.prometheus.client.MetricFamily;encoding=delimited\r\n",
+    ] {
+        let answer = exporter.request("GET", "/metrics", accept);
+        assert_eq!((answer.status, answer.header("content-type")), (200, Some(TEXT)), "{accept}");
+    }
+}
+
+#[test]
+fn gzip_when_accepted_and_only_then() {
+    let exporter = llm_server();
+    let plain = exporter.request("GET", "/metrics", "Accept-Encoding: identity\r\n");
+    assert_eq!(plain.header("content-encoding"), None);
+    let packed = exporter.request("GET", "/metrics", "Accept-Encoding: gzip\r\n");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+    assert!(packed.body.len() * 3 < plain.body.len());
+    let mut text = String::new();
+    flate2::read::GzDecoder::new(packed.body.as_slice()).read_to_string(&mut text).unwrap();
+    assert!(text.contains("gb10_pool_size_bytes 130663165952"));
+}
+
+/// Clients that read nothing hold their places, and one more is told so at once.
+#[test]
+fn requests_in_flight_are_limited() {
+    let capture = root().join("tests/captures/spark-fe-llm-server.txt");
+    let exporter =
+        Exporter::start(&["--web.max-requests", "2", "--capture", capture.to_str().unwrap()]);
+    // A client that asks for much and reads nothing keeps its request in flight: pipelined answers
+    // fill the socket's buffers.
+    let slow: Vec<TcpStream> = (0..2)
+        .map(|_| {
+            let mut stream = TcpStream::connect(exporter.address).unwrap();
+            let ask = "GET /api/v1/status HTTP/1.1\r\nHost: x\r\n\r\n".repeat(8000);
+            stream.write_all(ask.as_bytes()).unwrap();
+            stream
+        })
+        .collect();
+    let began = Instant::now();
+    loop {
+        let answer = exporter.request("GET", "/metrics", "");
+        if answer.status == 503 {
+            assert_eq!(answer.text(), "too many requests at a time\n");
+            break;
+        }
+        assert!(began.elapsed() < Duration::from_secs(10), "never refused");
+    }
+    drop(slow);
+    let began = Instant::now();
+    while exporter.request("GET", "/metrics", "").status != 200 {
+        assert!(began.elapsed() < Duration::from_secs(10), "never free again");
+    }
+}
+
+#[test]
+fn both_signals_drain_and_end_with_success() {
+    for name in ["TERM", "INT"] {
+        let mut exporter = llm_server();
+        // An idle connection that stays open must not hold it up.
+        let idle = TcpStream::connect(exporter.address).unwrap();
+        exporter.get("/metrics");
+        let began = Instant::now();
+        exporter.signal(name);
+        let (code, log) = exporter.wait();
+        assert_eq!(code, Some(0), "{log}");
+        assert!(log.contains(&format!("SIG{name}")) && log.contains("stopped"), "{log}");
+        assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+        drop(idle);
+    }
+}
+
+/// A Prometheus of the test's own, on a port of its own.
+struct Prometheus {
+    child: Child,
+    address: SocketAddr,
+    _dir: tempfile::TempDir,
+}
+
+impl Prometheus {
+    fn start(target: SocketAddr) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        let config = dir.path().join("prometheus.yml");
+        fs::write(
+            &config,
+            format!(
+                "global:\n  scrape_interval: 1s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: ['{target}']\n"
+            ),
+        )
+        .unwrap();
+        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+        let child = Command::new(tool("prometheus"))
+            .arg(format!("--config.file={}", config.display()))
+            .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
+            .arg(format!("--web.listen-address={address}"))
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("prometheus");
+        Self { child, address, _dir: dir }
+    }
+
+    /// The value of an instant query that has exactly one result.
+    fn query(&self, expression: &str) -> Option<f64> {
+        TcpStream::connect(self.address).ok()?;
+        let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
+        let answer = request(self.address, "GET", &format!("/api/v1/query?query={encoded}"), "");
+        let text = answer.text();
+        let json: serde_json::Value =
+            serde_json::from_str(text.get(text.find('{')?..=text.rfind('}')?)?).ok()?;
+        let results = json["data"]["result"].as_array()?;
+        let [only] = results.as_slice() else { return None };
+        only["value"][1].as_str()?.parse().ok()
+    }
+
+    fn wait_for(&self, expression: &str, want: f64) {
+        let began = Instant::now();
+        loop {
+            let got = self.query(expression);
+            if got.is_some_and(|got| (got - want).abs() < 0.5) {
+                return;
+            }
+            assert!(
+                began.elapsed() < Duration::from_secs(30),
+                "{expression} is {got:?}, not {want}"
+            );
+            std::thread::sleep(Duration::from_millis(200));
+        }
+    }
+}
+
+impl Drop for Prometheus {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[test]
+fn a_real_prometheus_sees_the_pool() {
+    let exporter = llm_server();
+    let prometheus = Prometheus::start(exporter.address);
+    prometheus.wait_for("up{job=\"gb10\"}", 1.0);
+    prometheus.wait_for("gb10_pool_size_bytes", 130_663_165_952.0);
+    prometheus.wait_for("sum(gb10_pool_segment_bytes) - on() gb10_pool_size_bytes", 0.0);
+    prometheus.wait_for("gb10_pool_segment_bytes{segment=\"unaccounted\"} > bool 98 * 2^30", 1.0);
+    prometheus.wait_for("gb10_pool_headroom_bytes{reader=\"free\"} < bool 0", 1.0);
+    prometheus.wait_for("count(gb10_source_state == 1) by (job)", 15.0);
+    // Every name of the catalog that this machine has arrived as a series.
+    let names = exporter.get("/metrics").lines().filter(|line| line.starts_with("# TYPE ")).count();
+    #[expect(clippy::cast_precision_loss, reason = "tens")]
+    prometheus.wait_for("count(count by (__name__) ({__name__=~\"gb10_.+\"}))", names as f64);
+}
