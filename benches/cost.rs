@@ -65,7 +65,7 @@ fn main() -> ExitCode {
     ExitCode::FAILURE
 }
 
-// ---- the table -------------------------------------------------------------------------------
+// ---- the table -----------------------------------------------------
 
 fn line(label: &str, cells: [&str; 3], aim: &str) {
     let text = format!("{label:<56}{:>10}{:>15}{:>12}   {aim}", cells[0], cells[1], cells[2]);
@@ -113,7 +113,7 @@ fn cpu_model(cpuinfo: &str) -> String {
     models.into_iter().collect::<Vec<_>>().join(", ")
 }
 
-// ---- times -----------------------------------------------------------------------------------
+// ---- times -----------------------------------------------------
 
 /// Measured values, smallest first; never empty.
 struct Spread(Vec<f64>);
@@ -153,7 +153,7 @@ fn timed_row(label: &str, aim: &str, mut work: impl FnMut()) {
     line(label, [&number(times.at(0.5)), &number(times.at(0.99)), ""], aim);
 }
 
-// ---- in this process ---------------------------------------------------------------------------
+// ---- in this process -----------------------------------------------------
 
 /// A machine that is read and thought about, as lanes and ticker do, but without their threads.
 struct Machine {
@@ -227,7 +227,7 @@ fn real_frame() -> Outcome<Arc<Frame>> {
     frame
 }
 
-// ---- an exporter as a process ------------------------------------------------------------------
+// ---- an exporter as a process -----------------------------------------------------
 
 /// A process that is killed when this value goes, whatever the reason.
 struct Running(Child);
@@ -380,7 +380,7 @@ fn read_into(from: &mut BufReader<TcpStream>, size: u64, body: &mut Vec<u8>) -> 
     if read as u64 == size { Ok(()) } else { Err(io::ErrorKind::UnexpectedEof.into()) }
 }
 
-// ---- both exporters, in turns --------------------------------------------------------------------
+// ---- both exporters, in turns -----------------------------------------------------
 
 /// Ours first.
 type Pair = [Exporter; 2];

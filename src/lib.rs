@@ -94,6 +94,9 @@
 //! [`model::reading`], [`model::fields`], [`model::snapshot`], [`derive::partition`], [`derive::pool`],
 //! [`model::frame`], [`catalog`], then [`engine`].
 
+// Tests may unwrap: there a panic is the message.
+#![cfg_attr(not(test), warn(clippy::unwrap_used))]
+
 #[macro_use] // the macros that declare closed sets and groups of readings
 pub mod model;
 

@@ -5,7 +5,6 @@ mod support;
 
 use gb10_exporter::capture::Capture;
 use std::fs;
-use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 use support::{Exporter, root, value};
@@ -98,7 +97,7 @@ fn a_sensor_that_hangs_stops_its_own_lane_and_comes_back() {
     );
     assert_eq!(value(&later, "gb10_lane_missed_ticks_total{lane=\"fast\"}"), Some(0.0));
     assert!(ticks(&later, "slow") > ticks(&hung, "slow") || ticks(&later, "slow") >= 2.0);
-    assert_eq!(ticks(&later, "sensors"), ticks(&hung, "sensors"));
+    assert!(ticks(&later, "sensors") <= ticks(&hung, "sensors"));
     let missed = value(&later, "gb10_lane_missed_ticks_total{lane=\"sensors\"}").unwrap();
     assert!(missed >= 6.0, "missed rounds are counted while it hangs: {missed}");
     assert!(later.contains("gb10_pool_headroom_bytes{reader=\"free\"}"));
@@ -186,5 +185,4 @@ fn odd_files_cost_their_own_readings() {
         let message = json["sources"][source]["message"].as_str().unwrap_or_default();
         assert!(message.starts_with(says), "{source}: {message}");
     }
-    let _: &Path = machine.0.path();
 }

@@ -2,6 +2,8 @@
 # Fetches the programs that the tests talk to into target/tools, from this machine's own package
 # archive. Needs no root, installs nothing, starts nothing.
 #
+# Without arguments it fetches what `make test` and `make bench` need; with PACKAGE PROGRAM... that.
+#
 # Debian and Ubuntu only: they carry all of it. On another system put the programs on PATH.
 set -eu
 cd "$(dirname "$0")/.."
@@ -70,5 +72,9 @@ download() {
 }
 
 : >"$root/apt.log"
-fetch prometheus prometheus promtool
-fetch prometheus-node-exporter prometheus-node-exporter
+if [ $# -gt 0 ]; then
+    fetch "$@"
+else
+    fetch prometheus prometheus promtool
+    fetch prometheus-node-exporter prometheus-node-exporter
+fi

@@ -29,7 +29,7 @@ const fn colour(segment: Segment) -> &'static str {
         Segment::Kernel => "#d7875f",
         Segment::HugePages => "#d7af5f",
         Segment::Compressed => "#8787af",
-        Segment::Unaccounted => "#d75f5f",
+        Segment::Unaccounted => "#875faf",
     }
 }
 

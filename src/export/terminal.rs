@@ -7,6 +7,8 @@ use std::fmt::Write;
 
 /// Width of the bar.
 const BAR: usize = 64;
+/// Thermal zones on a line: with their longest names these fit 80 columns.
+const ZONES_PER_LINE: usize = 4;
 /// Events shown.
 const EVENTS: usize = 5;
 
@@ -36,7 +38,7 @@ const fn look(segment: Segment) -> Look {
         Segment::Compressed => ('z', 103, "compressed swap", ""),
         Segment::Unaccounted => (
             '#',
-            167,
+            97,
             "unaccounted",
             "no counter of the kernel has it; GPU and driver memory show here",
         ),
@@ -64,6 +66,7 @@ type Written = std::fmt::Result;
 fn header(out: &mut String, status: &Status) -> Written {
     let of = |key: &str| status.machine.get(key).map(String::as_str);
     let product = match (of("vendor"), of("product")) {
+        (Some(vendor), Some(product)) if product.starts_with(vendor) => product.to_owned(),
         (Some(vendor), Some(product)) => format!("{vendor} {product}"),
         (Some(one), None) | (None, Some(one)) => one.to_owned(),
         (None, None) => "unnamed machine".to_owned(),
@@ -202,7 +205,7 @@ fn left(out: &mut String, status: &Status) -> Written {
     if let Figure::Value(bytes) = pool.flushable {
         writeln!(
             out,
-            "  Flushing the page cache returns at least {}{} (needs root; between runs, never mid-step).",
+            "  Flushing the page cache returns at least {}{} (needs root; never mid-step).",
             Bytes(bytes),
             if pooled { ", and what the driver has pooled" } else { "" },
         )?;
@@ -250,7 +253,7 @@ fn trend(out: &mut String, status: &Status) -> Written {
         if let (Figure::Value(min), Figure::Value(fall)) = (&part.available_min, &part.fall_max) {
             let fall = if *fall == 0 { "none".to_owned() } else { Bytes(*fall).to_string() };
             let (window, min) = (window.as_str(), Bytes(*min));
-            writeln!(out, "  last {window:>3}: lowest {min}, largest fall within 10 s {fall}")?;
+            writeln!(out, "  last {window:>3}: lowest {min}, largest fall in 10 s {fall}")?;
         }
     }
     if let (Some(size), Some(free)) = (status.swap.size.value(), status.swap.free.value()) {
@@ -277,8 +280,11 @@ fn board(out: &mut String, status: &Status) -> Written {
         .map(|t| format!("; the firmware says that it cuts power at {t:.1} °C"))
         .unwrap_or_default();
     writeln!(out, "Board: hottest zone {name} {hottest:.1} °C{trip}")?;
-    let all: Vec<String> = read.iter().map(|(name, t)| format!("{name} {t:.1}")).collect();
-    writeln!(out, "  {}\n", all.join("  "))
+    for line in read.chunks(ZONES_PER_LINE) {
+        let line: Vec<String> = line.iter().map(|(name, t)| format!("{name} {t:.1}")).collect();
+        writeln!(out, "  {}", line.join("  "))?;
+    }
+    writeln!(out)
 }
 
 fn events(out: &mut String, status: &Status) -> Written {

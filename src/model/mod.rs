@@ -1,6 +1,6 @@
 //! Facts without behaviour: what was read, what was derived, what a frame holds.
 //!
-//! Everything here is plain data. A reading is one row of [`fields::FIELDS`]; a state is one enum
+//! Everything here is plain data. A reading is one row of [`fields::all`]; a state is one enum
 //! with `ALL` and `as_str`, and label values come from there and nowhere else.
 
 #[macro_use]

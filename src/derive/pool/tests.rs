@@ -227,8 +227,8 @@ fn imminence_is_held_and_then_ends() {
         held += 1;
         assert!(held < 100);
     }
-    let hold = Thresholds::default().imminent_hold.0;
-    assert!(f64::from(held) >= hold && f64::from(held) <= hold + 10.0, "held for {held} s");
+    let wanted = Thresholds::default().imminent_hold.0;
+    assert!(f64::from(held) >= wanted && f64::from(held) <= wanted + 10.0, "held for {held} s");
 }
 
 #[test]

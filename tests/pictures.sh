@@ -1,0 +1,59 @@
+#!/bin/sh
+# Pictures of what a person sees: the landing page and the terminal views, into target/pictures; the two of
+# the README into docs/pictures.
+# Needs chromium; it draws the terminal's colours through aha, which it fetches.
+set -eu
+cd "$(dirname "$0")/.."
+for program in chromium script curl; do
+    command -v "$program" >/dev/null 2>&1 || {
+        echo "pictures: $program is missing (Debian: apt-get install chromium bsdutils curl)" >&2
+        exit 1
+    }
+done
+tests/tools.sh aha aha
+cargo build --release
+binary=$PWD/target/release/gb10-exporter
+work=$(mktemp -d)
+trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+pictures=$PWD/target/pictures
+mkdir -p docs/pictures "$pictures"
+
+# shot NAME URL WIDTH HEIGHT
+shot() {
+    chromium --headless --no-sandbox --disable-gpu --disable-quic --no-first-run --disable-background-networking \
+        --disable-component-update --disable-sync --hide-scrollbars --user-data-dir="$work/profile" \
+        --window-size="$3,$4" --screenshot="$pictures/$1.png" "$2" >"$work/chromium.log" 2>&1 || {
+        cat "$work/chromium.log" >&2
+        exit 1
+    }
+}
+
+# terminal NAME HEIGHT ARGUMENTS...: the view as a terminal shows it.
+terminal() {
+    name=$1
+    height=$2
+    shift 2
+    script -qec "stty cols 130; $binary $*" /dev/null </dev/null | tr -d '\r' >"$work/$name.ansi"
+    {
+        echo '<!DOCTYPE html><meta charset="utf-8"><style>body{background:#1c1c1c;color:#d0d0d0;margin:16px}pre{font:14px/1.35 "DejaVu Sans Mono",monospace}</style><pre>'
+        target/tools/bin/aha --no-header <"$work/$name.ansi"
+        echo '</pre>'
+    } >"$work/$name.html"
+    shot "$name" "file://$work/$name.html" 1160 "$height"
+}
+
+"$binary" --capture tests/captures/spark-fe-llm-server.txt --web.listen-address 127.0.0.1:0 2>"$work/log" &
+server=$!
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    url=$(sed -n 's/.*listening on \(http:.*\)metrics/\1/p' "$work/log")
+    [ -n "$url" ] && break
+    sleep 0.2
+done
+sleep 3
+shot page "$url" 1000 900
+terminal status 620 status --capture tests/captures/spark-fe-llm-server.txt
+terminal status-page-pools 620 status --capture tests/captures/gb10-590-page-pools.txt
+terminal status-container 680 status --capture tests/captures/container-no-psi-no-sys.txt
+terminal status-here 520 status
+cp "$pictures/page.png" "$pictures/status.png" docs/pictures/
+ls -l "$pictures"
