@@ -27,8 +27,9 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 
-/// A client must send its request within this time.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(10);
+/// A client must send its next request within this time. Longer than the usual scrape intervals, so
+/// that a Prometheus keeps its connection.
+const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Buffered of one connection's request or answer, at the most: the smallest that hyper allows. A
 /// scraper's request has some hundred bytes.
 const MAX_BUFFER: usize = 8 * 1024;
@@ -279,6 +280,11 @@ async fn accept(
         let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
             continue;
         };
+        // An answer goes out in pieces; without this the last one waits 40 ms for the client's
+        // delayed acknowledgement.
+        if stream.set_nodelay(true).is_err() {
+            continue;
+        }
         let site = Arc::clone(&site);
         let service = service_fn(move |request| {
             let answer = site.answer(&request);

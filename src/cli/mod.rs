@@ -109,13 +109,9 @@ struct ServeArgs {
     #[command(flatten)]
     web: Web,
     /// Directory for what is remembered from run to run (which boots ended badly). Created if needed.
-    /// Without it nothing is written anywhere. systemd's StateDirectory= sets it.
-    #[arg(
-        long = "state.directory",
-        value_name = "DIR",
-        env = "STATE_DIRECTORY",
-        hide_env_values = true
-    )]
+    /// Without it nothing is written anywhere. Default: the directory that systemd gives a service
+    /// with StateDirectory=.
+    #[arg(long = "state.directory", value_name = "DIR")]
     state_directory: Option<PathBuf>,
     /// Log this much and less: error, warn, info, debug.
     #[arg(long = "log.level", value_name = "LEVEL", default_value = "info")]
@@ -159,10 +155,17 @@ impl ServeArgs {
             listen: self.web.listen.clone(),
             telemetry_path: self.web.telemetry_path.clone(),
             max_requests: self.web.max_requests.into(),
-            state_directory: self.state_directory.clone(),
+            state_directory: self.state_directory.clone().or_else(state_directory_of_the_service),
             thresholds: Thresholds::default(),
         }
     }
+}
+
+/// What systemd gives a service with `StateDirectory=`. Several are separated by colons; ours is the
+/// first.
+fn state_directory_of_the_service() -> Option<PathBuf> {
+    let list = std::env::var_os("STATE_DIRECTORY")?.into_string().ok()?;
+    list.split(':').next().filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 /// Runs the command line.

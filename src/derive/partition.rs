@@ -185,11 +185,11 @@ mod tests {
             let mut info = meminfo::parse("MemTotal: 127600748 kB\nMemFree: 1 kB\n");
             for (name, value) in names.iter().zip(&values) {
                 if let Some(v) = value {
-                    info.put(name, Ok(if small { v % (1 << 37) } else { *v }));
+                    info.put(name, || Ok(if small { v % (1 << 37) } else { *v }));
                 }
             }
             let mut stat = Vmstat::absent(Missing::NotPresent);
-            if let Some(v) = pages { stat.put("nr_zspages", Ok(v)); }
+            if let Some(v) = pages { stat.put("nr_zspages", || Ok(v)); }
             let p = partition(&info, &stat, Ok(Bytes(65536))).unwrap();
             prop_assert_eq!(sum(&p), u128::from(p.size.0));
         }

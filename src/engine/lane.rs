@@ -81,9 +81,9 @@ fn run(lane: Lane, shared: &Shared, files: &dyn Files) {
         });
         let rounds_late = u32::try_from(missed).unwrap_or(u32::MAX);
         due.mono = due.mono.saturating_add(period.saturating_mul(rounds_late.saturating_add(1)));
-        shared.bell.ring(|rung| rung.rounds[lane as usize] += 1);
+        shared.bell.round(lane);
         let rest = due.mono.saturating_sub(shared.clock.now().mono);
-        if shared.bell.wait(rest, |rung| rung.stop).stop {
+        if shared.bell.sleep(rest) {
             return;
         }
     }

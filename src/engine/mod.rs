@@ -72,11 +72,15 @@ struct Shared {
     bell: Bell,
 }
 
-/// Wakes the ticker when a lane has finished a round, and everybody when the engine stops.
+/// Wakes the ticker when the fast lane has finished a round, and everybody when the engine stops.
+///
+/// Two conditions on one state: lanes sleep on `stopped` alone, so that they are not woken every
+/// second for each other's sake.
 #[derive(Default)]
 struct Bell {
     state: Mutex<Rung>,
     changed: Condvar,
+    stopped: Condvar,
 }
 
 #[derive(Default, Clone, Copy)]
@@ -94,6 +98,34 @@ impl Bell {
     fn ring(&self, change: impl FnOnce(&mut Rung)) {
         change(&mut lock(&self.state));
         self.changed.notify_all();
+    }
+
+    /// A lane has finished a round. The first rounds are news to those who wait for a complete frame;
+    /// after that only the fast lane's are waited for.
+    fn round(&self, lane: Lane) {
+        let mut state = lock(&self.state);
+        let rounds = &mut state.rounds[lane as usize];
+        *rounds += 1;
+        if lane == Lane::Fast || *rounds == 1 {
+            drop(state);
+            self.changed.notify_all();
+        }
+    }
+
+    /// Tells everybody to stop.
+    fn stop(&self) {
+        self.ring(|rung| rung.stop = true);
+        self.stopped.notify_all();
+    }
+
+    /// Sleeps for `rest`, or until the engine stops: true then.
+    fn sleep(&self, rest: Duration) -> bool {
+        let guard = lock(&self.state);
+        let (guard, _) = self
+            .stopped
+            .wait_timeout_while(guard, rest, |rung| !rung.stop)
+            .unwrap_or_else(PoisonError::into_inner);
+        guard.stop
     }
 
     /// Waits until `enough` or until `patience` is over, and tells how things stand.
@@ -158,7 +190,7 @@ impl Engine {
     /// Stops, and notes in the state file that the stop was orderly. Waits for neither a lane that
     /// hangs nor, for long, a disk that does.
     pub fn stop(&self) {
-        self.shared.bell.ring(|rung| rung.stop = true);
+        self.shared.bell.stop();
         self.shared.bell.wait(STOP_PATIENCE, |rung| rung.done);
     }
 }

@@ -119,11 +119,12 @@ macro_rules! readings {
         }
 
         impl $name {
-            /// Stores the reading that the kernel calls `key`; other keys are ignored.
-            pub fn put(&mut self, key: &str, raw: $crate::model::reading::Reading<u64>) {
+            /// Stores the reading that the kernel calls `key`. Other keys are ignored, and their
+            /// values not even parsed: most lines of vmstat are nobody's business here.
+            pub fn put(&mut self, key: &str, raw: impl FnOnce() -> $crate::model::reading::Reading<u64>) {
                 use $crate::model::reading::FromRaw;
                 match key {
-                    $( $key => self.$field = raw.map(<$ty>::from_raw), )+
+                    $( $key => self.$field = raw().map(<$ty>::from_raw), )+
                     _ => {}
                 }
             }

@@ -15,7 +15,7 @@ const PATH: &str = "/proc/stat";
 pub fn parse(text: &str) -> Stat {
     let mut out = Stat::absent(Missing::NotPresent);
     if let Some(value) = text.lines().find_map(|line| line.strip_prefix("btime ")) {
-        out.put("btime", kernel_number(value));
+        out.put("btime", || kernel_number(value));
     }
     out
 }

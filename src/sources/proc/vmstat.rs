@@ -15,7 +15,7 @@ pub fn parse(text: &str) -> Vmstat {
     let mut out = Vmstat::absent(Missing::NotPresent);
     for line in text.lines() {
         if let Some((name, value)) = line.split_once(' ') {
-            out.put(name, kernel_number(value));
+            out.put(name, || kernel_number(value));
         }
     }
     out
