@@ -61,7 +61,7 @@ impl Body for Guarded {
     }
 }
 
-/// Compressed fast: a scrape shrinks to a tenth, and more effort buys little.
+/// Compressed fast: a scrape shrinks to a quarter, and more effort buys little.
 ///
 /// # Panics
 /// Never: it writes to memory.
