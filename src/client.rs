@@ -24,7 +24,7 @@ pub enum FetchError {
     #[error("{0} cannot be reached")]
     Reach(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// It took too long.
-    #[error("{0} did not answer within 5 s")]
+    #[error("{0} did not answer within {secs} s", secs = PATIENCE.as_secs())]
     Slow(String),
     /// It answered something else.
     #[error("{0} answered {1}")]
@@ -44,11 +44,14 @@ pub fn get(base: &str, path: &str) -> Result<Vec<u8>, FetchError> {
         .enable_all()
         .build()
         .map_err(|e| FetchError::Reach(url.clone(), e.into()))?;
-    runtime.block_on(async {
+    let answer = runtime.block_on(async {
         tokio::time::timeout(PATIENCE, exchange(&url, &uri, &authority))
             .await
             .unwrap_or_else(|_| Err(FetchError::Slow(url.clone())))
-    })
+    });
+    // Not dropped: that would wait for a name server that does not answer.
+    runtime.shutdown_background();
+    answer
 }
 
 async fn exchange(url: &str, uri: &Uri, authority: &str) -> Result<Vec<u8>, FetchError> {

@@ -12,14 +12,14 @@ pub trait Clock: Send + Sync {
 
 /// The machine's clocks.
 ///
-/// The steady one is the boot-time clock: it goes on while the box is suspended, so a reading taken
-/// before is rightly called old afterwards.
+/// The steady one stands still while the box is suspended: rounds that could not take place then are
+/// not missed, and every lane reads within a period of waking.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct System;
 
 impl Clock for System {
     fn now(&self) -> Moment {
-        Moment { mono: read(ClockId::Boottime), wall: read(ClockId::Realtime) }
+        Moment { mono: read(ClockId::Monotonic), wall: read(ClockId::Realtime) }
     }
 }
 

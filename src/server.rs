@@ -10,6 +10,7 @@ use crate::config::{Config, paths};
 use crate::engine::{Engine, NoFrame};
 use crate::export::{html, prometheus, status::Status};
 use crate::model::frame::Frame;
+use crate::model::source::Lane;
 use body::Guarded;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
@@ -26,6 +27,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
+use tokio_io_timeout::TimeoutStream;
 
 /// A client must send its next request within this time. Longer than the usual scrape intervals, so
 /// that a Prometheus keeps its connection.
@@ -33,6 +35,9 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(75);
 /// Buffered of one connection's request or answer, at the most: the smallest that hyper allows. A
 /// scraper's request has some hundred bytes.
 const MAX_BUFFER: usize = 8 * 1024;
+/// A client must take something of its answer within this time, or it loses its connection and its
+/// place among the requests in flight.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Connections kept at a time; one more is closed at once.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a stopping server waits for answers that are on their way.
@@ -179,10 +184,12 @@ impl Site {
         }
     }
 
-    /// Ready means that there is a frame with the pool in it.
+    /// Ready means that the fast lane has finished its first round.
     fn ready(&self) -> Answer {
         match self.engine.frame() {
-            Ok(frame) if frame.health.lanes[0].ticks > 0 => text(StatusCode::OK, "ready\n"),
+            Ok(frame) if frame.health.lanes[Lane::Fast as usize].ticks > 0 => {
+                text(StatusCode::OK, "ready\n")
+            }
             Ok(_) => unavailable(NoFrame::NotYet),
             Err(error) => unavailable(error),
         }
@@ -231,7 +238,13 @@ pub async fn serve(
         metrics: Page::new(prometheus::CONTENT_TYPE, |frame, _| prometheus::encode(frame)),
         status: Page::new("application/json", |frame, _| Status::of(frame).to_json()),
         home: Page::new("text/html; charset=utf-8", |frame, telemetry| {
-            html::page(&Status::of(frame), telemetry).into_bytes()
+            let links = [
+                ("Metrics", telemetry),
+                ("Status as JSON", paths::STATUS),
+                ("Healthy", paths::HEALTHY),
+                ("Ready", paths::READY),
+            ];
+            html::page(&Status::of(frame), &links).into_bytes()
         }),
         requests: Arc::new(Semaphore::new(config.max_requests)),
     });
@@ -267,6 +280,7 @@ async fn accept(
     graceful: Arc<GracefulShutdown>,
     connections: Arc<Semaphore>,
 ) {
+    let mut full = false;
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -277,14 +291,18 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-            continue;
-        };
+        let permit = Arc::clone(&connections).try_acquire_owned();
+        if std::mem::replace(&mut full, permit.is_err()) != permit.is_err() && permit.is_err() {
+            tracing::warn!("{MAX_CONNECTIONS} connections are open; more are refused");
+        }
+        let Ok(permit) = permit else { continue };
         // An answer goes out in pieces; without this the last one waits 40 ms for the client's
         // delayed acknowledgement.
         if stream.set_nodelay(true).is_err() {
             continue;
         }
+        let mut stream = TimeoutStream::new(stream);
+        stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let site = Arc::clone(&site);
         let service = service_fn(move |request| {
             let answer = site.answer(&request);
@@ -294,7 +312,7 @@ async fn accept(
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_buf_size(MAX_BUFFER)
-            .serve_connection(TokioIo::new(stream), service);
+            .serve_connection(TokioIo::new(Box::pin(stream)), service);
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off or sends garbage is its own affair.

@@ -125,6 +125,9 @@ thresholds! {
     /// How long imminence is kept after the fall ends.
     imminent_hold: Seconds = "pool.imminent_hold", Seconds(30.0), Seconds(0.0), Seconds(600.0),
         because "Loads pause between shards; shorter holds flap.";
+    /// A source or a lane that is well again is noted as such after this long without a relapse.
+    event_settle: Seconds = "event.settle", Seconds(30.0), Seconds(0.0), Seconds(600.0),
+        because "A judgement: a sensor that hangs every few seconds should be one event, not hundreds.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

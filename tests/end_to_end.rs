@@ -152,11 +152,13 @@ fn requests_in_flight_are_limited() {
         }
         assert!(began.elapsed() < Duration::from_secs(10), "never refused");
     }
-    drop(slow);
+    // They lose their places without going away: a client that takes nothing is cut off.
     let began = Instant::now();
     while exporter.request("GET", "/metrics", "").status != 200 {
-        assert!(began.elapsed() < Duration::from_secs(10), "never free again");
+        assert!(began.elapsed() < Duration::from_secs(30), "never free again");
+        std::thread::sleep(Duration::from_millis(200));
     }
+    drop(slow);
 }
 
 #[test]
@@ -171,7 +173,7 @@ fn both_signals_drain_and_end_with_success() {
         let (code, log) = exporter.wait();
         assert_eq!(code, Some(0), "{log}");
         assert!(log.contains(&format!("SIG{name}")) && log.contains("stopped"), "{log}");
-        assert!(began.elapsed() < Duration::from_secs(7), "{:?}", began.elapsed());
+        assert!(began.elapsed() < Duration::from_secs(4), "{:?}", began.elapsed());
         drop(idle);
     }
 }

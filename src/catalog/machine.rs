@@ -26,9 +26,9 @@ fn settings(f: &Frame, out: &mut Samples) {
     ]);
 }
 
-/// Whether the driver keeps freed pages in pools: a word for the mask.
-fn pools(mask: Reading<Count>) -> Option<&'static str> {
-    mask.ok().map(|mask| if mask.0 == 0 { "off" } else { "on" })
+/// Whether the driver keeps freed pages in pools, in a word.
+fn pools(on: Reading<bool>) -> Option<&'static str> {
+    on.ok().map(|on| if on { "on" } else { "off" })
 }
 
 pub(super) const ROWS: &[Metric] = &[
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Metric] = &[
         "/proc/driver/nvidia",
         "The NVIDIA kernel driver, and whether it keeps freed pages in pools (drivers 590.44 and later); empty where it does not say. Absent without a driver.",
         |f, out| if let Ok(version) = &f.snapshot.nvidia.driver_version {
-            out.info([Some(version), pools(f.snapshot.nvidia.page_pools)]);
+            out.info([Some(version), pools(f.snapshot.nvidia.pools_on())]);
         }
     ),
     metric!(

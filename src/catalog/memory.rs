@@ -14,7 +14,6 @@ fn stalls(f: &Frame, out: &mut Samples) {
     let p = &f.snapshot.pressure;
     for (resource, kind, total) in [
         ("cpu", "some", p.cpu_some),
-        ("cpu", "full", p.cpu_full),
         ("memory", "some", p.memory_some),
         ("memory", "full", p.memory_full),
         ("io", "some", p.io_some),

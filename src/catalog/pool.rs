@@ -1,6 +1,6 @@
 //! The memory pool.
 
-use super::{Metric, metric};
+use super::{Metric, flag, metric};
 use crate::model::pool::{Block, Exhaustion, Pinned, Reader, Segment, Window};
 use crate::units::{Bytes, SignedBytes};
 
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Metric] = &[
         [],
         Stable,
         "/proc/meminfo",
-        "What dropping the page cache returns at the least: clean file pages that no program maps, and reclaimable slab. Pages that drivers from 590.44 on keep in pools come on top and are not known.",
+        "About what dropping the page cache returns: clean file pages that no program maps, and reclaimable slab, of which objects in use stay. Pages that drivers from 590.44 on keep in pools come on top and are not known.",
         |f, out| out.one(f.verdicts.pool.flushable, Bytes::as_f64)
     ),
     metric!(
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Metric] = &[
         ["window"],
         Stable,
         "MemAvailable, every second",
-        "Largest fall of available memory within ten seconds (threshold pool.fall_within), by window.",
+        "Largest fall of available memory within the time of threshold pool.fall_within, by window.",
         |f, out| for (window, bytes) in Window::ALL.iter().zip(f.verdicts.pool.fall_max) {
             out.each([window.as_str().into()], bytes, Bytes::as_f64);
         }
@@ -168,10 +168,30 @@ pub(super) const ROWS: &[Metric] = &[
         [],
         Stable,
         "MemAvailable, every second",
-        "Time until available memory reaches the reserve, by the steeper of a robust 5 s and 30 s slope. Absent while it is not falling, or above threshold pool.exhaustion_level.",
+        "Time until available memory reaches the reserve, by the steeper of a robust short and long slope (thresholds pool.slope_short, pool.slope_long). Absent while it is not falling, or above threshold pool.exhaustion_level.",
         |f, out| if let Exhaustion::Falling { to_reserve, .. } = f.verdicts.pool.exhaustion {
             out.add([], to_reserve.0);
         }
+    ),
+    metric!(
+        "gb10_pool_exhaustion_imminent",
+        Gauge,
+        None,
+        [],
+        Stable,
+        "MemAvailable, every second",
+        "1 while the reserve is about to be reached (threshold pool.imminent_within), for a while after, and for as long as it then stays broken into.",
+        |f, out| out.one(f.verdicts.pool.imminent, flag)
+    ),
+    metric!(
+        "gb10_pool_below_reserve",
+        Gauge,
+        None,
+        [],
+        Stable,
+        "MemAvailable, every second",
+        "1 while available memory is below the reserve, with hysteresis (threshold pool.reserve_hysteresis).",
+        |f, out| out.one(f.verdicts.pool.below_reserve, flag)
     ),
     metric!(
         "gb10_pool_contiguous_free_bytes",
@@ -180,7 +200,7 @@ pub(super) const ROWS: &[Metric] = &[
         ["block"],
         Stable,
         "/proc/buddyinfo",
-        "Free memory in contiguous blocks of at least this size; the driver needs large ones. Absent for sizes above the kernel's largest block, which it does not count.",
+        "Free memory in contiguous blocks of at least this size, in all zones and of all kinds, so it is what the driver can get at most; it needs large ones. Absent for sizes above the kernel's largest block, which it does not count.",
         |f, out| for (block, bytes) in Block::ALL.iter().zip(f.verdicts.pool.contiguous) {
             out.each([block.as_str().into()], bytes, Bytes::as_f64);
         }

@@ -111,7 +111,7 @@ struct ServeArgs {
     /// Directory for what is remembered from run to run (which boots ended badly). Created if needed.
     /// Without it nothing is written anywhere. Default: the directory that systemd gives a service
     /// with StateDirectory=.
-    #[arg(long = "state.directory", value_name = "DIR")]
+    #[arg(long = "state.directory", value_name = "DIR", conflicts_with = "capture")]
     state_directory: Option<PathBuf>,
     /// Log this much and less: error, warn, info, debug.
     #[arg(long = "log.level", value_name = "LEVEL", default_value = "info")]
@@ -155,7 +155,11 @@ impl ServeArgs {
             listen: self.web.listen.clone(),
             telemetry_path: self.web.telemetry_path.clone(),
             max_requests: self.web.max_requests.into(),
-            state_directory: self.state_directory.clone().or_else(state_directory_of_the_service),
+            // A recorded machine's boots are not this machine's.
+            state_directory: match self.machine.capture {
+                Some(_) => None,
+                None => self.state_directory.clone().or_else(state_directory_of_the_service),
+            },
             thresholds: Thresholds::default(),
         }
     }
@@ -190,7 +194,7 @@ pub fn main() -> ExitCode {
         Err(error) if closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             // The chain once, on one line.
-            eprintln!("gb10-exporter: {error:#}");
+            let _ = writeln!(io::stderr(), "gb10-exporter: {error:#}");
             FAILED.into()
         }
     }
@@ -206,6 +210,8 @@ fn log_to_stderr(level: LevelFilter) {
         .with_max_level(level)
         .with_target(false)
         .with_ansi(false)
+        // A log that cannot be written must not take the exporter with it.
+        .log_internal_errors(false)
         .init();
 }
 

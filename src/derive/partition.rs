@@ -12,7 +12,8 @@
 //! - Preallocated huge pages are in no other line, used or not.
 //! - zram and zswap keep pages that only `nr_zspages` of vmstat counts. zswap with another allocator
 //!   than zsmalloc shows in `Zswap` alone, so the larger of both is taken.
-//! - What is left is unaccounted: GPU memory, driver pools, network buffers. It is never blamed on
+//! - What is left is unaccounted: GPU memory, driver pools, network buffers, free pages on the lists
+//!   of single CPUs. It is never blamed on
 //!   anybody here.
 //!
 //! The counters are not read at one instant. When together they exceed the pool, the excess is taken
@@ -95,7 +96,8 @@ fn claimed(
 fn compressed(m: &Meminfo, vmstat: &Vmstat, page_size: Reading<Bytes>) -> Reading<Bytes> {
     match vmstat.nr_zspages {
         Ok(pages) => {
-            let zspages = Bytes(pages.0.saturating_mul(page_size?.0));
+            let zspages =
+                if pages.0 == 0 { Bytes(0) } else { Bytes(pages.0.saturating_mul(page_size?.0)) };
             Ok(zspages.max(m.zswap.unwrap_or(Bytes(0))))
         }
         // A kernel without zsmalloc has no such line in a vmstat that is otherwise there.
@@ -108,6 +110,7 @@ fn compressed(m: &Meminfo, vmstat: &Vmstat, page_size: Reading<Bytes>) -> Readin
 mod tests {
     use super::*;
     use crate::model::fields::Group;
+    use crate::model::reading::Raw;
     use crate::sources::proc::{meminfo, vmstat};
     use proptest::prelude::*;
 
@@ -185,11 +188,11 @@ mod tests {
             let mut info = meminfo::parse("MemTotal: 127600748 kB\nMemFree: 1 kB\n");
             for (name, value) in names.iter().zip(&values) {
                 if let Some(v) = value {
-                    info.put(name, || Ok(if small { v % (1 << 37) } else { *v }));
+                    info.put(name, || Ok(Raw::Kib(if small { v % (1 << 27) } else { v % (1 << 54) })));
                 }
             }
             let mut stat = Vmstat::absent(Missing::NotPresent);
-            if let Some(v) = pages { stat.put("nr_zspages", || Ok(v)); }
+            if let Some(v) = pages { stat.put("nr_zspages", || Ok(Raw::Plain(v))); }
             let p = partition(&info, &stat, Ok(Bytes(65536))).unwrap();
             prop_assert_eq!(sum(&p), u128::from(p.size.0));
         }

@@ -83,37 +83,48 @@ impl State {
             Ok(bytes) => bytes,
             Err(reason) => return Exhaustion::Unknown(reason),
         };
-        let steepest = [t.slope_short, t.slope_long]
-            .into_iter()
-            .filter_map(|over| Some((self.samples.slope(Duration::from_secs_f64(over.0))?, over)))
-            .min_by(|a, b| a.0.0.total_cmp(&b.0.0));
+        let slopes = [t.slope_short, t.slope_long].map(|over| {
+            let slope = self.samples.slope(Duration::from_secs_f64(over.0))?;
+            Some((slope, over))
+        });
+        let steepest = slopes.into_iter().flatten().min_by(|a, b| a.0.0.total_cmp(&b.0.0));
         match steepest {
+            None => Exhaustion::Unknown(Missing::Pending),
             Some((slope, over)) if -slope.0 >= t.exhaustion_min_rate.0 => Exhaustion::Falling {
                 to_reserve: Seconds(available.less(t.reserve).as_f64() / -slope.0),
                 slope,
                 over,
             },
-            _ => Exhaustion::Steady,
+            Some(_) => Exhaustion::Steady,
         }
     }
 
-    /// Whether exhaustion is near, held for a while after it was.
-    fn imminent(&mut self, exhaustion: Exhaustion, now: Duration, t: &Thresholds) -> bool {
-        if let Exhaustion::Falling { to_reserve, .. } = exhaustion
-            && to_reserve.0 <= t.imminent_within.0
-        {
+    /// Whether the reserve is broken into. What is not read changes nothing of what is remembered.
+    fn reserve(&mut self, available: Reading<Bytes>, t: &Thresholds) -> Reading<bool> {
+        let bytes = available?;
+        self.below_reserve = bytes < t.reserve
+            || (self.below_reserve && bytes < t.reserve.plus(t.reserve_hysteresis));
+        Ok(self.below_reserve)
+    }
+
+    /// Whether exhaustion is near, held for a while after it was and while the reserve is broken into:
+    /// a pool that has hit the ground falls no further, and nothing is over.
+    fn imminent(
+        &mut self,
+        exhaustion: Exhaustion,
+        below_reserve: Reading<bool>,
+        now: Duration,
+        t: &Thresholds,
+    ) -> Reading<bool> {
+        let below_reserve = below_reserve?;
+        let near = matches!(exhaustion, Exhaustion::Falling { to_reserve, .. } if to_reserve.0 <= t.imminent_within.0);
+        let held = self.imminent_until.is_some_and(|until| now <= until);
+        if near || (below_reserve && self.imminent_until.is_some()) {
             self.imminent_until = Some(now + Duration::from_secs_f64(t.imminent_hold.0));
+        } else if !held {
+            self.imminent_until = None;
         }
-        self.imminent_until.is_some_and(|until| now <= until)
-    }
-
-    /// Whether the reserve is broken into. An unread figure changes nothing.
-    fn reserve(&mut self, available: Reading<Bytes>, t: &Thresholds) -> bool {
-        if let Ok(bytes) = available {
-            self.below_reserve = bytes < t.reserve
-                || (self.below_reserve && bytes < t.reserve.plus(t.reserve_hysteresis));
-        }
-        self.below_reserve
+        Ok(self.imminent_until.is_some())
     }
 }
 
@@ -123,6 +134,7 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, t: &Thresholds) -> Pool {
     let m = &snapshot.meminfo;
     let page_size = page_size(m, &snapshot.vmstat, snapshot.blocks.as_deref());
     let exhaustion = state.exhaustion(m.available, t);
+    let below_reserve = state.reserve(m.available, t);
     let over = |windows: &[Extreme; WINDOWS], current: Reading<Bytes>| {
         std::array::from_fn(|i| {
             windows[i].get().map(Bytes).ok_or_else(|| current.err().unwrap_or(Missing::Pending))
@@ -145,8 +157,8 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, t: &Thresholds) -> Pool {
         free_min: over(&state.free_min, m.free),
         fall_max: over(&state.fall_max, m.available),
         exhaustion,
-        imminent: state.imminent(exhaustion, snapshot.at.mono, t),
-        below_reserve: state.reserve(m.available, t),
+        imminent: state.imminent(exhaustion, below_reserve, snapshot.at.mono, t),
+        below_reserve,
         contiguous: Block::ALL.map_to(|block| {
             contiguous(block.size(), snapshot.blocks.as_deref().map_err(|m| *m)?, page_size?)
         }),
@@ -177,12 +189,12 @@ fn headroom(reader: Reader, m: &Meminfo, t: &Thresholds) -> Reading<SignedBytes>
     Ok(figure?.signed_less(t.reserve))
 }
 
-/// What `drop_caches` gives back at the least: file pages that are clean and not mapped, and
-/// reclaimable slab.
+/// What `drop_caches` gives back, about: file pages that are clean and not mapped, and reclaimable
+/// slab.
 ///
 /// `Mapped` also counts mapped shared memory, which is no file page, so with much of that the true
-/// figure is higher. The pages that drivers from 590.44 on keep in pools come back as well, but
-/// nothing says how many they are.
+/// figure is higher. Slab objects in use stay, so with much slab it is lower. The pages that drivers
+/// from 590.44 on keep in pools come back as well, but nothing says how many they are.
 fn flushable(m: &Meminfo) -> Reading<Bytes> {
     let files = m.active_file?.plus(m.inactive_file?);
     let kept = m.mapped?.plus(m.dirty?).plus(m.writeback?);
@@ -210,8 +222,8 @@ fn contiguous(block: Bytes, zones: &[ZoneBlocks], page_size: Bytes) -> Reading<B
 
 /// The page size of the machine that the readings come from, which need not be the one we run on (a
 /// capture, another machine's `/proc`). No file states it, but `SUnreclaim` is given in bytes and, as
-/// `nr_slab_unreclaimable`, in pages. Free memory is the second choice: on virtual machines that
-/// initialise memory lazily `MemFree` counts pages that vmstat and buddyinfo do not.
+/// `nr_slab_unreclaimable`, in pages. Free memory is the second choice: one virtual machine
+/// was seen whose `MemFree` counts memory that it has not initialised yet and vmstat does not count.
 fn page_size(
     m: &Meminfo,
     vmstat: &Vmstat,

@@ -51,8 +51,10 @@ fn median(values: &mut [f64]) -> Option<f64> {
         return None;
     }
     let middle = values.len() / 2;
-    let (_, median, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
-    Some(*median)
+    let even = values.len().is_multiple_of(2);
+    let (below, &mut upper, _) = values.select_nth_unstable_by(middle, f64::total_cmp);
+    let lower = below.iter().copied().max_by(f64::total_cmp).filter(|_| even);
+    Some(lower.map_or(upper, |lower| f64::midpoint(lower, upper)))
 }
 
 #[cfg(test)]
@@ -73,6 +75,12 @@ mod tests {
         assert_eq!(straight.slope(Duration::from_secs(5)), Some(BytesPerSecond(-100.0)));
         let spiked = samples(&[1000, 900, 5000, 700, 600, 500]);
         assert_eq!(spiked.slope(Duration::from_secs(5)), Some(BytesPerSecond(-100.0)));
+    }
+
+    #[test]
+    fn the_median_of_an_even_number_lies_between_the_middle_two() {
+        assert_eq!(median(&mut [4.0, 1.0, 3.0, 2.0]), Some(2.5));
+        assert_eq!(median(&mut [9.0, 1.0, 5.0]), Some(5.0));
     }
 
     #[test]

@@ -1,13 +1,20 @@
 //! What happened: verdict and health transitions as a bounded list, each logged once.
+//!
+//! Bad news is noted at once. Good news is noted when it has lasted for a while (threshold
+//! `event.settle`): a sensor that hangs every few seconds is one event and not hundreds, which would
+//! push everything else out of the list.
 
 use crate::model::event::{Event, EventKind, Severity};
-use crate::model::frame::{Boot, Health};
+use crate::model::frame::{Boot, Health, SourceHealth};
 use crate::model::moment::Moment;
-use crate::model::pool::{Exhaustion, Reader, Verdicts};
+use crate::model::pool::{Exhaustion, Pool, Reader, Verdicts};
+use crate::model::reading::Reading;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
-use crate::units::{Bytes, GIB, SignedBytes};
+use crate::thresholds::Thresholds;
+use crate::units::{Bytes, GIB};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Older events are forgotten.
 const KEPT: usize = 256;
@@ -16,11 +23,36 @@ const KEPT: usize = 256;
 pub(super) struct Journal {
     events: Arc<Vec<Event>>,
     number: u64,
-    sources: [Option<SourceState>; Source::COUNT],
-    missed: [u64; Lane::ALL.len()],
+    sources: [Followed; Source::COUNT],
+    lanes: [Late; Lane::ALL.len()],
     below_reserve: bool,
     imminent: bool,
     unclean: bool,
+}
+
+/// A source's state as it was last noted, and since when it has been well.
+#[derive(Default)]
+struct Followed {
+    noted: Option<SourceState>,
+    well_since: Option<Moment>,
+}
+
+/// A lane that misses rounds: how many it had missed before, how many now, and when the last one.
+#[derive(Default)]
+struct Late {
+    before: u64,
+    missed: u64,
+    last: Option<Moment>,
+}
+
+/// States in which nothing is wrong.
+const fn well(state: SourceState) -> bool {
+    matches!(state, SourceState::Ok | SourceState::NotPresent | SourceState::Disabled)
+}
+
+/// A figure, or in its place the reason why there is none.
+fn told<T: std::fmt::Display>(reading: Reading<T>) -> String {
+    reading.map_or_else(|reason| reason.as_str().to_owned(), |value| value.to_string())
 }
 
 impl Journal {
@@ -36,112 +68,114 @@ impl Journal {
         health: &Health,
         verdicts: &Verdicts,
         boot: Boot,
+        thresholds: &Thresholds,
     ) {
         let at = snapshot.at;
+        let settle = Duration::from_secs_f64(thresholds.event_settle.0);
         for &source in Source::ALL {
-            self.note_source(at, source, health);
+            self.note_source(at, source, &health.sources[source.index()], settle);
         }
-        self.note_lanes(at, health);
-        self.note_pool(at, verdicts);
+        for &lane in Lane::ALL {
+            self.note_lane(at, lane, health.lanes[lane as usize].missed, settle);
+        }
+        self.note_reserve(at, &verdicts.pool);
+        self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
             self.unclean = true;
-            let seen = boot
-                .previous_seen
-                .map_or_else(|_| "unknown".to_owned(), |s| format!("{s} s since 1970"));
-            self.push(
-                at,
-                EventKind::BootUnclean,
-                Severity::Warning,
-                "boot",
-                format!(
-                    "the box went down without stopping the exporter; last seen alive at {seen}"
-                ),
+            let seen = boot.previous_seen.map(|s| format!("{s} s since 1970"));
+            let evidence = format!(
+                "the box went down without stopping the exporter; last seen alive at {}",
+                told(seen)
             );
+            self.push(at, EventKind::BootUnclean, Severity::Warning, "boot", evidence);
         }
     }
 
-    fn note_source(&mut self, at: Moment, source: Source, health: &Health) {
-        let now = &health.sources[source.index()];
-        let before = std::mem::replace(&mut self.sources[source.index()], now.state);
-        let Some(state) = now.state.filter(|state| before != Some(*state)) else { return };
-        // What a machine does not have is no event when the exporter starts.
-        if before.is_none()
-            && matches!(state, SourceState::Ok | SourceState::NotPresent | SourceState::Disabled)
-        {
+    fn note_source(&mut self, at: Moment, source: Source, now: &SourceHealth, settle: Duration) {
+        let Some(state) = now.state else { return };
+        let followed = &mut self.sources[source.index()];
+        let before = followed.noted;
+        if before == Some(state) {
+            followed.well_since = None;
             return;
         }
+        if well(state) {
+            // What a machine has or does not have is no event when the exporter starts.
+            let Some(before) = before else {
+                followed.noted = Some(state);
+                return;
+            };
+            let since = *followed.well_since.get_or_insert(at);
+            if !well(before) && at.since(since) < settle {
+                return;
+            }
+        }
+        followed.noted = Some(state);
+        followed.well_since = None;
         let severity = match state {
-            SourceState::Ok | SourceState::NotPresent | SourceState::Disabled => Severity::Info,
+            state if well(state) => Severity::Info,
             // Without meminfo there is no pool: the exporter is blind until somebody acts.
             _ if source == Source::Meminfo => Severity::Error,
             _ => Severity::Warning,
         };
         let was = before.map_or("unread", SourceState::as_str);
         let why = now.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
-        self.push(
-            at,
-            EventKind::SourceChanged,
-            severity,
-            source.as_str(),
-            format!("{was} -> {}{why}", state.as_str()),
-        );
+        let evidence = format!("{was} -> {}{why}", state.as_str());
+        self.push(at, EventKind::SourceChanged, severity, source.as_str(), evidence);
     }
 
-    /// A lane that starts to miss rounds is noted once, and once more when it has caught up.
-    fn note_lanes(&mut self, at: Moment, health: &Health) {
-        for &lane in Lane::ALL {
-            let now = health.lanes[lane as usize];
-            let before = std::mem::replace(&mut self.missed[lane as usize], now.missed);
-            if now.missed > before && now.stuck_on.is_none() {
-                self.push(
-                    at,
-                    EventKind::TicksMissed,
-                    Severity::Info,
-                    lane.as_str(),
-                    format!(
-                        "{} rounds missed, {} since the start",
-                        now.missed - before,
-                        now.missed
-                    ),
-                );
+    /// A lane that begins to miss rounds is noted, and again when it has caught up, with the number.
+    fn note_lane(&mut self, at: Moment, lane: Lane, missed: u64, settle: Duration) {
+        let known = &mut self.lanes[lane as usize];
+        let evidence = if missed > known.missed {
+            let begins = known.last.is_none();
+            if begins {
+                known.before = known.missed;
             }
+            (known.missed, known.last) = (missed, Some(at));
+            begins.then(|| "a round was still running when the next was due".to_owned())
+        } else if known.last.is_some_and(|last| at.since(last) >= settle) {
+            known.last = None;
+            Some(format!("keeps its period again; {} rounds missed", missed - known.before))
+        } else {
+            None
+        };
+        if let Some(evidence) = evidence {
+            self.push(at, EventKind::TicksMissed, Severity::Info, lane.as_str(), evidence);
         }
     }
 
-    fn note_pool(&mut self, at: Moment, verdicts: &Verdicts) {
-        let pool = &verdicts.pool;
-        let available = pool.available.map_or_else(|m| m.as_str().to_owned(), |b| b.to_string());
-        if std::mem::replace(&mut self.below_reserve, pool.below_reserve) != pool.below_reserve {
-            let (kind, severity) = if pool.below_reserve {
-                (EventKind::ReserveBroken, Severity::Warning)
-            } else {
-                (EventKind::ReserveRestored, Severity::Info)
-            };
-            let headroom = pool.headroom[Reader::Available as usize]
-                .map_or_else(|m| m.as_str().to_owned(), |h: SignedBytes| h.to_string());
-            self.push(
-                at,
-                kind,
-                severity,
-                "pool",
-                format!("available {available}, headroom {headroom}"),
+    fn note_reserve(&mut self, at: Moment, pool: &Pool) {
+        let Ok(broken) = pool.below_reserve else { return };
+        if std::mem::replace(&mut self.below_reserve, broken) == broken {
+            return;
+        }
+        let (kind, severity) = if broken {
+            (EventKind::ReserveBroken, Severity::Warning)
+        } else {
+            (EventKind::ReserveRestored, Severity::Info)
+        };
+        let headroom = told(pool.headroom[Reader::Available as usize]);
+        let evidence = format!("available {}, headroom {headroom}", told(pool.available));
+        self.push(at, kind, severity, "pool", evidence);
+    }
+
+    fn note_exhaustion(&mut self, at: Moment, pool: &Pool) {
+        let Ok(imminent) = pool.imminent else { return };
+        if std::mem::replace(&mut self.imminent, imminent) == imminent {
+            return;
+        }
+        let available = told(pool.available);
+        if let (true, Exhaustion::Falling { to_reserve, slope, over }) = (imminent, pool.exhaustion)
+        {
+            let rate = -slope.0 / Bytes(GIB).as_f64();
+            let evidence = format!(
+                "available {available}, falling {rate:.2} GiB/s over {over}, reserve in {to_reserve}"
             );
-        }
-        if std::mem::replace(&mut self.imminent, pool.imminent) != pool.imminent {
-            match pool.exhaustion {
-                Exhaustion::Falling { to_reserve, slope, over } if pool.imminent => {
-                    self.push(at, EventKind::ExhaustionImminent, Severity::Error, "pool",
-                        format!("available {available}, falling {:.2} GiB/s over {over}, reserve in {to_reserve}",
-                            -slope.0 / Bytes(GIB).as_f64()));
-                }
-                _ => self.push(
-                    at,
-                    EventKind::ExhaustionOver,
-                    Severity::Info,
-                    "pool",
-                    format!("available {available}, no longer near the reserve"),
-                ),
-            }
+            self.push(at, EventKind::ExhaustionImminent, Severity::Error, "pool", evidence);
+        } else if !imminent {
+            let evidence = format!("available {available}, above the reserve and not near it");
+            self.push(at, EventKind::ExhaustionOver, Severity::Info, "pool", evidence);
         }
     }
 
@@ -154,10 +188,11 @@ impl Journal {
         evidence: String,
     ) {
         self.number += 1;
+        let event = kind.as_str();
         match severity {
-            Severity::Error => tracing::error!(event = kind.as_str(), subject, "{evidence}"),
-            Severity::Warning => tracing::warn!(event = kind.as_str(), subject, "{evidence}"),
-            Severity::Info => tracing::info!(event = kind.as_str(), subject, "{evidence}"),
+            Severity::Error => tracing::error!(event, subject, "{evidence}"),
+            Severity::Warning => tracing::warn!(event, subject, "{evidence}"),
+            Severity::Info => tracing::info!(event, subject, "{evidence}"),
         }
         // Copied on change only, and frames that still hold the old list keep it.
         let events = Arc::make_mut(&mut self.events);
@@ -165,5 +200,89 @@ impl Journal {
             events.remove(0);
         }
         events.push(Event { number: self.number, at, kind, severity, subject, evidence });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SETTLE: Duration = Duration::from_secs(30);
+
+    fn at(seconds: u64) -> Moment {
+        let time = Duration::from_secs(seconds);
+        Moment { mono: time, wall: time }
+    }
+
+    fn said(journal: &Journal) -> Vec<&str> {
+        journal.events.iter().map(|e| e.evidence.as_str()).collect()
+    }
+
+    fn source(journal: &mut Journal, second: u64, state: SourceState) {
+        let health = SourceHealth { state: Some(state), ..SourceHealth::default() };
+        journal.note_source(at(second), Source::Thermal, &health, SETTLE);
+    }
+
+    #[test]
+    fn a_source_that_flaps_is_one_event_until_it_has_settled() {
+        let mut journal = Journal::default();
+        source(&mut journal, 0, SourceState::Ok);
+        assert_eq!(said(&journal), [""; 0], "well from the start");
+        for second in 1..60 {
+            let state = if second % 3 == 0 { SourceState::Hung } else { SourceState::Ok };
+            source(&mut journal, second, state);
+        }
+        assert_eq!(said(&journal), ["ok -> hung"]);
+        for second in 60..88 {
+            source(&mut journal, second, SourceState::Ok);
+        }
+        assert_eq!(said(&journal).len(), 1, "not yet");
+        source(&mut journal, 88, SourceState::Ok);
+        assert_eq!(said(&journal), ["ok -> hung", "hung -> ok"]);
+        source(&mut journal, 91, SourceState::Failed);
+        source(&mut journal, 92, SourceState::Denied);
+        assert_eq!(said(&journal)[2..], ["ok -> failed", "failed -> denied"], "bad news at once");
+    }
+
+    #[test]
+    fn a_source_that_is_bad_from_the_start_is_noted_and_one_that_is_not_there_is_not() {
+        let mut journal = Journal::default();
+        source(&mut journal, 0, SourceState::NotPresent);
+        assert_eq!(said(&journal), [""; 0]);
+        source(&mut journal, 1, SourceState::Ok);
+        assert_eq!(said(&journal), ["not_present -> ok"], "a sensor that appears is news at once");
+        let mut journal = Journal::default();
+        source(&mut journal, 0, SourceState::Denied);
+        assert_eq!(said(&journal), ["unread -> denied"]);
+    }
+
+    #[test]
+    fn a_lane_that_misses_rounds_is_told_twice_with_the_number() {
+        let mut journal = Journal::default();
+        for (second, missed) in [(0, 0), (1, 1), (2, 2), (4, 7), (33, 7), (34, 7), (90, 7), (91, 8)]
+        {
+            journal.note_lane(at(second), Lane::Sensors, missed, SETTLE);
+        }
+        assert_eq!(
+            said(&journal),
+            [
+                "a round was still running when the next was due",
+                "keeps its period again; 7 rounds missed",
+                "a round was still running when the next was due",
+            ]
+        );
+    }
+
+    #[test]
+    fn the_list_is_bounded_and_keeps_the_newest() {
+        let mut journal = Journal::default();
+        for n in 0..1000 {
+            journal.push(at(n), EventKind::SourceChanged, Severity::Info, "x", n.to_string());
+        }
+        assert_eq!(journal.events.len(), KEPT);
+        assert_eq!(
+            journal.events.last().map(|e| (e.number, e.evidence.as_str())),
+            Some((1000, "999"))
+        );
     }
 }

@@ -46,7 +46,7 @@ enum StateError {
 pub(super) struct Keeper {
     to_write: SyncSender<BootLog>,
     loaded: Receiver<Option<BootLog>>,
-    written: Receiver<()>,
+    gone: Receiver<()>,
     outcome: Result<(), Missing>,
 }
 
@@ -55,12 +55,12 @@ impl Keeper {
     pub(super) fn start(directory: PathBuf) -> Result<Self, StartError> {
         let (to_write, orders) = sync_channel(1);
         let (answer, loaded) = channel();
-        let (done, written) = channel();
+        let (presence, gone) = channel();
         std::thread::Builder::new()
             .name("keeper".to_owned())
-            .spawn(move || run(&directory, &answer, &orders, &done))
+            .spawn(move || run(&directory, &answer, &orders, presence))
             .map_err(|e| StartError::Thread("keeper", e))?;
-        Ok(Self { to_write, loaded, written, outcome: Err(Missing::Pending) })
+        Ok(Self { to_write, loaded, gone, outcome: Err(Missing::Pending) })
     }
 
     /// The loaded log, once; the reason why there is none (yet).
@@ -88,8 +88,8 @@ impl Keeper {
     pub(super) fn finish(self, log: &BootLog) {
         if self.outcome.is_ok() && self.to_write.try_send(log.clone()).is_ok() {
             drop(self.to_write);
-            // Disconnected means that the keeper has written everything and gone home.
-            while self.written.recv_timeout(PATIENCE).is_ok() {}
+            // Nothing is ever sent: it disconnects when the keeper has written everything.
+            let _ = self.gone.recv_timeout(PATIENCE);
         }
     }
 }
@@ -98,7 +98,7 @@ fn run(
     directory: &Path,
     answer: &Sender<Option<BootLog>>,
     orders: &Receiver<BootLog>,
-    done: &Sender<()>,
+    presence: Sender<()>,
 ) {
     let path = directory.join(NAME);
     match load(&path) {
@@ -118,8 +118,8 @@ fn run(
             report(error);
         }
         failing = result.is_err();
-        let _ = done.send(());
     }
+    drop(presence);
 }
 
 fn report(error: &StateError) {
@@ -130,20 +130,20 @@ fn report(error: &StateError) {
 /// Loads the log; a file that does not exist is an empty log. A file that is not a state file is
 /// moved aside, never overwritten: it may be somebody's.
 fn load(path: &Path) -> Result<BootLog, StateError> {
-    let text = match fs::read_to_string(path) {
-        Ok(text) => text,
+    let text = match fs::read(path) {
+        Ok(bytes) => bytes,
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BootLog::default()),
         Err(e) => return Err(StateError::Read(path.to_owned(), e)),
     };
-    let parsed = serde_json::from_str::<Versioned>(&text).and_then(|v| {
+    let parsed = serde_json::from_slice::<Versioned>(&text).and_then(|v| {
         if v.version > VERSION {
             Ok(Err(v.version))
         } else {
-            serde_json::from_str::<StateFile>(&text).map(Ok)
+            serde_json::from_slice::<StateFile>(&text).map(Ok)
         }
     });
     match parsed {
-        Ok(Ok(file)) => Ok(BootLog { boots: file.boots }),
+        Ok(Ok(file)) => Ok(BootLog::stored(file.boots)),
         Ok(Err(version)) => Err(StateError::Newer(path.to_owned(), version)),
         Err(error) => {
             let aside = path.with_extension("json.unreadable");
@@ -178,7 +178,7 @@ mod tests {
             mono: Duration::from_secs(1),
             wall: Duration::from_secs(1000),
         };
-        log.alive("6f1c", 900, at);
+        log.alive("6f1c", Some(900), at);
         log
     }
 
@@ -188,7 +188,7 @@ mod tests {
         let path = dir.path().join(NAME);
         assert_eq!(load(&path).unwrap(), BootLog::default());
         save(dir.path(), &path, &log()).unwrap();
-        assert_eq!(load(&path).unwrap(), log());
+        assert_eq!(load(&path).unwrap().boots, log().boots);
         assert!(!path.with_extension("json.new").exists());
     }
 
@@ -196,10 +196,10 @@ mod tests {
     fn a_file_that_is_no_state_file_is_moved_aside() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
-        fs::write(&path, "{\"version\":1,\"boots\":[{\"boot").unwrap();
+        fs::write(&path, b"\xff{\"version\":1,\"boots\":[{\"boot").unwrap();
         assert_eq!(load(&path).unwrap(), BootLog::default());
-        let aside = fs::read_to_string(path.with_extension("json.unreadable")).unwrap();
-        assert!(aside.ends_with("{\"boot"));
+        let aside = fs::read(path.with_extension("json.unreadable")).unwrap();
+        assert!(aside.ends_with(b"{\"boot"));
     }
 
     #[test]

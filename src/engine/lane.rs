@@ -71,13 +71,16 @@ fn run(lane: Lane, shared: &Shared, files: &dyn Files) {
     loop {
         slot.with(|round| round.due = due);
         read_round(lane, shared, files);
-        let now = shared.clock.now();
-        let missed = periods_between(due, now, period);
-        slot.with(|round| {
+        let missed = slot.with(|round| {
+            // Asked for under the lock: the ticker, which counts a round in progress as it stands,
+            // must never have seen a later time than the one that counts in the end.
+            let now = shared.clock.now();
+            let missed = periods_between(due, now, period);
             round.health.ticks += 1;
             round.health.missed += missed;
             round.health.last = Some(now);
             round.reading = None;
+            missed
         });
         let rounds_late = u32::try_from(missed).unwrap_or(u32::MAX);
         due.mono = due.mono.saturating_add(period.saturating_mul(rounds_late.saturating_add(1)));

@@ -26,8 +26,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// A frame older than this is not served: the ticker itself has stopped.
-const FRAME_AGE_LIMIT: Duration = Duration::from_secs(4);
 /// How long a stopping engine waits for its last write to the state file.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
@@ -179,7 +177,10 @@ impl Engine {
     pub fn frame(&self) -> Result<Arc<Frame>, NoFrame> {
         let frame = self.shared.frame.load_full().ok_or(NoFrame::NotYet)?;
         let age = self.shared.clock.now().since(frame.snapshot.at);
-        if age > FRAME_AGE_LIMIT { Err(NoFrame::TooOld(age)) } else { Ok(frame) }
+        // One period more than a reading may have: a frame is at most that much older than its own.
+        let periods = frame.thresholds.age_limit_periods.0.saturating_add(1);
+        let limit = Lane::Fast.period().saturating_mul(u32::try_from(periods).unwrap_or(u32::MAX));
+        if age > limit { Err(NoFrame::TooOld(age)) } else { Ok(frame) }
     }
 
     /// Waits until `count` frames have been made since the start, or `patience` is over.

@@ -82,8 +82,9 @@ impl Ticker {
                 break;
             }
         }
-        if let Some(keeper) = self.keeper.take() {
-            self.boots.stop(shared.clock.now());
+        if let Some(keeper) = self.keeper.take()
+            && self.boots.stop(shared.clock.now())
+        {
             keeper.finish(&self.boots);
         }
         bell.ring(|rung| rung.done = true);
@@ -94,7 +95,7 @@ impl Ticker {
         let (snapshot, health) = assemble(&self.shared, now, &self.thresholds);
         let verdicts = derive::derive(&mut self.state, &snapshot, &self.thresholds);
         let boot = self.note_boot(&snapshot);
-        self.journal.note(&snapshot, &health, &verdicts, boot);
+        self.journal.note(&snapshot, &health, &verdicts, boot, &self.thresholds);
         self.number += 1;
         let frame = Frame {
             number: self.number,
@@ -123,7 +124,7 @@ impl Ticker {
             self.boots = log;
         }
         if let Ok(id) = &snapshot.kernel.boot_id {
-            let booted = snapshot.stat.boot_time.map_or(0, |time| time.0);
+            let booted = snapshot.stat.boot_time.ok().map(|time| time.0);
             if self.boots.alive(id, booted, snapshot.at) {
                 keeper.keep(&self.boots);
             }
@@ -137,8 +138,9 @@ fn assemble(shared: &Shared, now: Moment, thresholds: &Thresholds) -> (Snapshot,
     let mut snapshot = Snapshot::absent(now, Missing::Pending);
     let mut health = Health::default();
     for &lane in Lane::ALL {
-        shared.slots[lane as usize]
-            .with(|round| assemble_lane(lane, round, now, thresholds, &mut snapshot, &mut health));
+        shared.slots[lane as usize].with(|round| {
+            assemble_lane(lane, round, now, thresholds, &mut snapshot, &mut health);
+        });
     }
     (snapshot, health)
 }
@@ -173,6 +175,7 @@ fn assemble_lane(
             snapshot.lose(source, Missing::Hung);
             one.state = Some(SourceState::Hung);
             one.message = Some("reading it has not come back".into());
+            one.duration = None;
         } else if too_old || (stuck_on.is_some() && age.is_none()) {
             snapshot.lose(source, Missing::Stale);
             one.state = Some(SourceState::Failed);

@@ -1,8 +1,8 @@
 //! The landing page: what this is, how the pool stands, where the rest is.
 
+use super::looks::{Look, in_bar, look};
 use super::status::{Figure, Status};
 use super::terminal;
-use crate::model::pool::Segment;
 use crate::units::Bytes;
 use std::fmt::Write;
 
@@ -16,22 +16,6 @@ ul.key{display:flex;flex-wrap:wrap;gap:.2rem 1.2rem;list-style:none;padding:0;ma
 .key i{display:inline-block;width:.8em;height:.8em;border-radius:2px;margin-right:.4em}\
 pre{background:#8882;padding:1rem;border-radius:4px;overflow-x:auto;font-size:13px;line-height:1.4}\
 nav a{margin-right:1.2rem}";
-
-/// A colour for each segment, the same as in the terminal's palette.
-const fn colour(segment: Segment) -> &'static str {
-    match segment {
-        Segment::Free => "#8886",
-        Segment::PageCache => "#5f87d7",
-        Segment::Shared => "#af87af",
-        Segment::Anonymous => "#87af5f",
-        Segment::SlabReclaimable => "#5fafd7",
-        Segment::SlabUnreclaimable => "#af875f",
-        Segment::Kernel => "#d7875f",
-        Segment::HugePages => "#d7af5f",
-        Segment::Compressed => "#8787af",
-        Segment::Unaccounted => "#875faf",
-    }
-}
 
 /// Text as it may stand in HTML. Names of the machine come from its firmware.
 fn escape(text: &str) -> String {
@@ -47,36 +31,37 @@ fn escape(text: &str) -> String {
     })
 }
 
-/// The page.
+/// The page, with links to the other pages by name.
 #[must_use]
-pub fn page(status: &Status, telemetry_path: &str) -> String {
+pub fn page(status: &Status, links: &[(&str, &str)]) -> String {
     let mut bar = String::new();
     let mut key = String::new();
     if let Some(size) = status.pool.size.value().copied() {
-        for &segment in Segment::ALL.iter().skip(1).chain(&[Segment::Free]) {
+        for segment in in_bar() {
             let part = status.pool.segments.get(segment.as_str()).and_then(Figure::value).copied();
             let Some(part) = part.filter(|part| *part > 0) else { continue };
             let share = Bytes(part).share_of(Bytes(size)).map_or(0.0, |r| r.0 * 100.0);
-            let (colour, name) = (colour(segment), segment.as_str().replace('_', " "));
+            let Look { page: colour, name, .. } = look(segment);
+            let part = Bytes(part);
             let _ = write!(
                 bar,
-                "<i style=\"width:{share:.3}%;background:{colour}\" title=\"{name} {}\"></i>",
-                Bytes(part)
+                "<i style=\"width:{share:.3}%;background:{colour}\" title=\"{name} {part}\"></i>"
             );
-            let _ =
-                write!(key, "<li><i style=\"background:{colour}\"></i>{name} {}</li>", Bytes(part));
+            let _ = write!(key, "<li><i style=\"background:{colour}\"></i>{name} {part}</li>");
         }
     }
     let version = escape(&status.exporter.version);
     let view = escape(&terminal::render(status, false));
-    let telemetry = escape(telemetry_path);
+    let links: String = links
+        .iter()
+        .map(|(name, path)| format!("<a href=\"{}\">{name}</a>", escape(path)))
+        .collect();
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gb10-exporter</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n\
          <h1>gb10-exporter {version}</h1>\n\
          <p class=\"sub\">The memory pool and the health of a DGX Spark or another GB10 machine, for Prometheus.</p>\n\
-         <nav><a href=\"{telemetry}\">Metrics</a><a href=\"/api/v1/status\">Status as JSON</a>\
-         <a href=\"/-/healthy\">Healthy</a><a href=\"/-/ready\">Ready</a></nav>\n\
+         <nav>{links}</nav>\n\
          <div class=\"bar\">{bar}</div><ul class=\"key\">{key}</ul>\n<pre>{view}</pre>\n</body></html>\n"
     )
 }

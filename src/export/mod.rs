@@ -1,6 +1,7 @@
 //! Formats, and nothing but formats: a frame goes in, text comes out.
 
 pub mod html;
+mod looks;
 pub mod prometheus;
 pub mod status;
 pub mod terminal;

@@ -10,7 +10,7 @@ use crate::model::moment::Moment;
 use crate::model::pool::{Block, Exhaustion, Pinned, Reader, Segment, Window};
 use crate::model::reading::{Reading, Value};
 use crate::model::source::{Lane, Source};
-use crate::units::{Bytes, Celsius, Count, SignedBytes};
+use crate::units::{Bytes, Celsius, SignedBytes};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
@@ -66,6 +66,8 @@ pub struct Status {
     pub swap: SwapPart,
     /// Thermal zones.
     pub zones: Vec<ZonePart>,
+    /// The hottest of those that could be read.
+    pub hottest_zone: Figure<String>,
     /// The boot.
     pub boot: BootPart,
     /// Sources by name.
@@ -120,8 +122,12 @@ pub struct PoolPart {
     pub windows: Map<WindowPart>,
     /// Time to the reserve.
     pub exhaustion: ExhaustionPart,
+    /// Whether the reserve is about to be reached, or was and is still broken into.
+    pub exhaustion_imminent: Figure<bool>,
     /// Whether the reserve is broken into.
-    pub below_reserve: bool,
+    pub below_reserve: Figure<bool>,
+    /// Time that falls are measured over, in seconds.
+    pub fall_within: f64,
     /// Free memory in contiguous blocks, by size.
     pub contiguous_free: Map<Figure<u64>>,
     /// Page size.
@@ -137,7 +143,7 @@ pub struct WindowPart {
     pub available_min: Figure<u64>,
     /// Smallest MemFree.
     pub free_min: Figure<u64>,
-    /// Largest fall of MemAvailable within ten seconds.
+    /// Largest fall of MemAvailable within `fall_within` seconds.
     pub fall_max: Figure<u64>,
 }
 
@@ -162,8 +168,6 @@ pub enum ExhaustionPart {
         bytes_per_second: f64,
         /// Window of the slope.
         over_seconds: f64,
-        /// Whether it is near.
-        imminent: bool,
     },
 }
 
@@ -240,6 +244,8 @@ pub struct EventPart {
 /// A reading.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ReadingPart {
+    /// Where it comes from.
+    pub source: String,
     /// Unit.
     pub unit: String,
     /// Value, if there is one.
@@ -277,6 +283,10 @@ impl Status {
             pool: pool(frame),
             swap: SwapPart { size: bytes(s.meminfo.swap_total), free: bytes(s.meminfo.swap_free) },
             zones: zones(frame),
+            hottest_zone: Figure::of(
+                frame.verdicts.hottest.as_ref().map_err(|m| *m),
+                |(name, _)| name.clone(),
+            ),
             boot: BootPart {
                 booted: Figure::of(s.stat.boot_time, |t| t.0),
                 previous_unclean: Figure::of(frame.boot.unclean, |u| u),
@@ -366,13 +376,14 @@ fn pool(frame: &Frame) -> PoolPart {
                 seconds: to_reserve.0,
                 bytes_per_second: slope.0,
                 over_seconds: over.0,
-                imminent: p.imminent,
             },
         },
-        below_reserve: p.below_reserve,
+        exhaustion_imminent: Figure::of(p.imminent, |is| is),
+        below_reserve: Figure::of(p.below_reserve, |is| is),
+        fall_within: frame.thresholds.fall_within.0,
         contiguous_free: map(Block::ALL, Block::as_str, |i, _| bytes(p.contiguous[i])),
         page_size: bytes(p.page_size),
-        driver_page_pools: Figure::of(frame.snapshot.nvidia.page_pools, |Count(mask)| mask != 0),
+        driver_page_pools: Figure::of(frame.snapshot.nvidia.pools_on(), |on| on),
     }
 }
 
@@ -409,9 +420,10 @@ fn readings(frame: &Frame) -> Map<ReadingPart> {
                 Value::Float(x) => x.into(),
                 Value::Text(t) => t.into(),
             });
+            let source = field.source.as_str().to_owned();
             let unit = field.unit.as_str().to_owned();
             let missing = value.as_ref().err().map(|m| m.as_str().to_owned());
-            out.insert(id, ReadingPart { unit, value: value.ok(), missing });
+            out.insert(id, ReadingPart { source, unit, value: value.ok(), missing });
         });
     }
     out

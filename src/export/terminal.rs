@@ -1,6 +1,7 @@
 //! The status as a person reads it in a terminal.
 
-use super::status::{ExhaustionPart, Figure, Status};
+use super::looks::{Look, in_bar, look};
+use super::status::{ExhaustionPart, Figure, SourcePart, Status};
 use crate::model::pool::{Block, Reader, Segment, Window};
 use crate::units::{Bytes, GIB, Seconds, SignedBytes};
 use std::fmt::Write;
@@ -11,40 +12,6 @@ const BAR: usize = 64;
 const ZONES_PER_LINE: usize = 4;
 /// Events shown.
 const EVENTS: usize = 5;
-
-/// How a segment is drawn: its letter in the bar, its colour on a terminal, its name.
-struct Look {
-    letter: char,
-    colour: u8,
-    name: &'static str,
-    remark: &'static str,
-}
-
-const fn look(segment: Segment) -> Look {
-    let (letter, colour, name, remark) = match segment {
-        Segment::Free => ('.', 240, "free", ""),
-        Segment::PageCache => (
-            'c',
-            68,
-            "page cache",
-            "the kernel can take it back, CUDA's query does not count it as free",
-        ),
-        Segment::Shared => ('s', 139, "shared", "tmpfs, /dev/shm; not given back by a flush"),
-        Segment::Anonymous => ('a', 107, "anonymous", "programs' own pages"),
-        Segment::SlabReclaimable => ('r', 74, "slab, reclaimable", ""),
-        Segment::SlabUnreclaimable => ('b', 137, "slab, unreclaimable", ""),
-        Segment::Kernel => ('k', 173, "kernel", ""),
-        Segment::HugePages => ('h', 179, "huge pages", "set aside, used or not"),
-        Segment::Compressed => ('z', 103, "compressed swap", ""),
-        Segment::Unaccounted => (
-            '#',
-            97,
-            "unaccounted",
-            "no counter of the kernel has it; GPU and driver memory show here",
-        ),
-    };
-    Look { letter, colour, name, remark }
-}
 
 /// The whole view. `colour` only on a terminal.
 #[must_use]
@@ -143,7 +110,7 @@ fn bar(status: &Status, colour: bool) -> Option<String> {
     let size = *status.pool.size.value()?;
     let mut out = String::from("[");
     let (mut sum, mut drawn) = (0_u64, 0);
-    for &segment in Segment::ALL.iter().skip(1).chain(&[Segment::Free]) {
+    for segment in in_bar() {
         let part = status
             .pool
             .segments
@@ -153,7 +120,7 @@ fn bar(status: &Status, colour: bool) -> Option<String> {
             .unwrap_or(0);
         sum = sum.saturating_add(part);
         let until = cells(sum, size).max(drawn);
-        let Look { letter, colour: c, .. } = look(segment);
+        let Look { letter, terminal: c, .. } = look(segment);
         let run: String = std::iter::repeat_n(letter, until - drawn).collect();
         if colour && !run.is_empty() {
             let _ = write!(out, "\x1b[48;5;{c};38;5;16m{run}\x1b[0m");
@@ -205,7 +172,7 @@ fn left(out: &mut String, status: &Status) -> Written {
     if let Figure::Value(bytes) = pool.flushable {
         writeln!(
             out,
-            "  Flushing the page cache returns at least {}{} (needs root; never mid-step).",
+            "  Flushing the page cache returns about {}{} (needs root; never mid-step).",
             Bytes(bytes),
             if pooled { ", and what the driver has pooled" } else { "" },
         )?;
@@ -227,33 +194,39 @@ fn left(out: &mut String, status: &Status) -> Written {
 }
 
 fn trend(out: &mut String, status: &Status) -> Written {
-    let words = match &status.pool.exhaustion {
+    let pool = &status.pool;
+    let words = match &pool.exhaustion {
+        ExhaustionPart::Unknown { missing } if missing == "pending" => {
+            "not judged yet: too few samples".to_owned()
+        }
         ExhaustionPart::Unknown { missing } => format!("not known ({missing})"),
         ExhaustionPart::Roomy => "not judged: plenty is available".to_owned(),
         ExhaustionPart::Steady => "not falling".to_owned(),
-        ExhaustionPart::Falling { seconds, bytes_per_second, over_seconds, imminent } => format!(
-            "FALLING {:.2} GiB/s over {}: the reserve is reached in {}{}",
+        ExhaustionPart::Falling { seconds, bytes_per_second, over_seconds } => format!(
+            "FALLING {:.2} GiB/s over {}: the reserve is reached in {}",
             -bytes_per_second / Bytes(GIB).as_f64(),
             Seconds(*over_seconds),
             Seconds(*seconds),
-            if *imminent { "  STOP THE NEWEST JOB" } else { "" }
         ),
     };
     writeln!(out, "Available memory is {words}.")?;
+    if pool.exhaustion_imminent.value() == Some(&true) {
+        writeln!(out, "  THE POOL IS RUNNING OUT: stop the newest job.")?;
+    } else if pool.below_reserve.value() == Some(&true) {
+        writeln!(out, "  It is below the reserve.")?;
+    }
     let running = status.exporter.running_seconds;
+    let mut shorter = 0.0;
     for &window in Window::ALL {
-        // A window longer than the exporter has run says the same as the one before it.
-        let before = window.length().as_secs_f64() / 5.0;
-        let (Some(part), true) = (
-            status.pool.windows.get(window.as_str()),
-            window == Window::OneMinute || running > before,
-        ) else {
-            continue;
-        };
+        let length = window.length().as_secs_f64();
+        // A window longer than the exporter has watched says the same as the one before it.
+        let watched = std::mem::replace(&mut shorter, length) <= running && running >= 1.0;
+        let Some(part) = pool.windows.get(window.as_str()).filter(|_| watched) else { continue };
         if let (Figure::Value(min), Figure::Value(fall)) = (&part.available_min, &part.fall_max) {
             let fall = if *fall == 0 { "none".to_owned() } else { Bytes(*fall).to_string() };
-            let (window, min) = (window.as_str(), Bytes(*min));
-            writeln!(out, "  last {window:>3}: lowest {min}, largest fall in 10 s {fall}")?;
+            let (over, within) = (Seconds(length.min(running)), Seconds(pool.fall_within));
+            let min = Bytes(*min);
+            writeln!(out, "  last {over}: lowest {min}, largest fall in {within} {fall}")?;
         }
     }
     if let (Some(size), Some(free)) = (status.swap.size.value(), status.swap.free.value()) {
@@ -271,11 +244,10 @@ fn trend(out: &mut String, status: &Status) -> Written {
 fn board(out: &mut String, status: &Status) -> Written {
     let read: Vec<_> =
         status.zones.iter().filter_map(|z| Some((z.zone.as_str(), *z.celsius.value()?))).collect();
-    let Some((name, hottest)) = read.iter().copied().max_by(|a, b| a.1.total_cmp(&b.1)) else {
-        return Ok(());
-    };
-    let trip =
-        status.zones.iter().find(|z| z.zone == name).and_then(|z| z.critical_celsius.value());
+    let Figure::Value(name) = &status.hottest_zone else { return Ok(()) };
+    let Some(zone) = status.zones.iter().find(|zone| zone.zone == *name) else { return Ok(()) };
+    let hottest = zone.celsius.value().copied().unwrap_or_default();
+    let trip = zone.critical_celsius.value();
     let trip = trip
         .map(|t| format!("; the firmware says that it cuts power at {t:.1} °C"))
         .unwrap_or_default();
@@ -302,22 +274,30 @@ fn events(out: &mut String, status: &Status) -> Written {
     writeln!(out)
 }
 
+/// What could not be read: whole sources, and single readings of sources that are well otherwise. What
+/// a machine does not have is named with its source only.
 fn unread(out: &mut String, status: &Status) -> Written {
-    let faults: Vec<_> =
-        status.sources.iter().filter(|(_, source)| source.state.as_deref() != Some("ok")).collect();
-    if faults.is_empty() {
+    let state = |source: &SourcePart| source.state.clone().unwrap_or_else(|| "pending".to_owned());
+    let sources: Vec<String> = status
+        .sources
+        .iter()
+        .filter(|(_, source)| source.state.as_deref() != Some("ok"))
+        .map(|(name, source)| {
+            let why = source.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
+            format!("{name:<12} {}{why}", state(source))
+        })
+        .collect();
+    let readings = status.readings.iter().filter_map(|(id, reading)| {
+        let reason = reading.missing.as_deref().filter(|reason| *reason != "not_present")?;
+        let well = status.sources.get(&reading.source)?.state.as_deref() == Some("ok");
+        well.then(|| format!("{id}: {reason}"))
+    });
+    let lines: Vec<String> = sources.into_iter().chain(readings).collect();
+    if lines.is_empty() {
         return writeln!(out, "Everything was read.");
     }
     writeln!(out, "Not read")?;
-    for (name, source) in faults {
-        let state = source.state.as_deref().unwrap_or("pending");
-        writeln!(
-            out,
-            "  {name:<12} {state}{}",
-            source.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default()
-        )?;
-    }
-    Ok(())
+    lines.iter().try_for_each(|line| writeln!(out, "  {line}"))
 }
 
 #[cfg(test)]
@@ -331,13 +311,5 @@ mod tests {
         assert_eq!(cells(50, 100), BAR / 2);
         assert_eq!(cells(u64::MAX, 1), BAR);
         assert_eq!(cells(5, 0), BAR);
-    }
-
-    #[test]
-    fn every_segment_has_a_letter_of_its_own() {
-        let mut letters: Vec<char> = Segment::ALL.iter().map(|s| look(*s).letter).collect();
-        letters.sort_unstable();
-        letters.dedup();
-        assert_eq!(letters.len(), Segment::ALL.len());
     }
 }

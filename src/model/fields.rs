@@ -121,10 +121,10 @@ macro_rules! readings {
         impl $name {
             /// Stores the reading that the kernel calls `key`. Other keys are ignored, and their
             /// values not even parsed: most lines of vmstat are nobody's business here.
-            pub fn put(&mut self, key: &str, raw: impl FnOnce() -> $crate::model::reading::Reading<u64>) {
+            pub fn put(&mut self, key: &str, raw: impl FnOnce() -> $crate::model::reading::Reading<$crate::model::reading::Raw>) {
                 use $crate::model::reading::FromRaw;
                 match key {
-                    $( $key => self.$field = raw().map(<$ty>::from_raw), )+
+                    $( $key => self.$field = raw().and_then(<$ty>::from_raw), )+
                     _ => {}
                 }
             }

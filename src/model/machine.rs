@@ -1,5 +1,6 @@
 //! What the machine is and how it is set up.
 
+use super::reading::Reading;
 use crate::units::{Bytes, Count, Seconds};
 
 readings! {
@@ -113,5 +114,13 @@ readings! {
         /// Which pools the driver keeps freed system memory in, as a bit mask (drivers 590.44 and
         /// later; 0 is off). Their pages are in no line of /proc/meminfo.
         page_pools: Count = Optional "EnableSystemMemoryPools",
+    }
+}
+
+impl Nvidia {
+    /// Whether the driver keeps freed pages in pools.
+    #[must_use]
+    pub fn pools_on(&self) -> Reading<bool> {
+        Ok(self.page_pools?.0 != 0)
     }
 }

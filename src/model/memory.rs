@@ -35,7 +35,7 @@ readings! {
         inactive_file: Bytes = Required "Inactive(file)",
         /// Pages that reclaim may not touch.
         unevictable: Bytes = Required "Unevictable",
-        /// Pages locked by mlock.
+        /// Pages locked by mlock. Memory that a driver pins for its device is not among them.
         mlocked: Bytes = Required "Mlocked",
         /// Swap space.
         swap_total: Bytes = Required "SwapTotal",

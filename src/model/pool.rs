@@ -95,7 +95,7 @@ impl Block {
 states! {
     /// Why pages cannot be reclaimed.
     Pinned {
-        /// Locked by mlock (cudaMallocHost among others).
+        /// Locked by mlock. Memory that a driver pins for its device is not among them.
         Mlocked = "mlocked",
         /// On the unevictable list for any reason, mlock included.
         Unevictable = "unevictable",
@@ -127,11 +127,11 @@ impl Partition {
 /// Whether and when the pool runs down to its reserve.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Exhaustion {
-    /// Available memory could not be read.
+    /// Available memory could not be read, or has not been read often enough yet.
     Unknown(Missing),
     /// More is available than the level below which the slope is judged.
     Roomy,
-    /// Not falling, or too few samples yet.
+    /// Not falling.
     Steady,
     /// Falling.
     Falling {
@@ -173,10 +173,11 @@ pub struct Pool {
     pub fall_max: [Reading<Bytes>; Window::ALL.len()],
     /// Time to the reserve.
     pub exhaustion: Exhaustion,
-    /// Whether the reserve is about to be reached. Latched for a while, so that it does not flap.
-    pub imminent: bool,
+    /// Whether the reserve is about to be reached. Held for a while and for as long as the reserve is
+    /// broken into, so that a pause in a fall is not taken for its end.
+    pub imminent: Reading<bool>,
     /// Whether the reserve is broken into, by MemAvailable. With hysteresis.
-    pub below_reserve: bool,
+    pub below_reserve: Reading<bool>,
     /// Free memory in contiguous blocks of at least a size, in the order of `Block::ALL`.
     pub contiguous: [Reading<Bytes>; Block::ALL.len()],
     /// Page size of the machine the readings come from.

@@ -1,4 +1,7 @@
 //! Pressure stall information: time that work stood still for want of something.
+//!
+//! There is no "all tasks waited for a CPU": it has no meaning for a whole machine, and the kernel
+//! prints a constant 0 there.
 
 use crate::units::Seconds;
 
@@ -7,8 +10,6 @@ readings! {
     Pressure from Pressure at pressure as "pressure" {
         /// At least one task waited for a CPU.
         cpu_some: Seconds = Optional "cpu.some",
-        /// All tasks waited for a CPU.
-        cpu_full: Seconds = Optional "cpu.full",
         /// At least one task waited for memory.
         memory_some: Seconds = Optional "memory.some",
         /// All tasks waited for memory.

@@ -1,6 +1,6 @@
 //! A value, or why there is none.
 
-use crate::units::{Bytes, Celsius, Count, Joules, Seconds, Unit, Watts};
+use crate::units::{Bytes, Celsius, Count, Joules, KIB, Seconds, Unit, Watts};
 
 states! {
     /// Why a reading has no value. It is exported beside the absent value.
@@ -82,20 +82,36 @@ macro_rules! float_quantity {
 }
 float_quantity!(Celsius, Watts, Joules, Seconds);
 
-/// A type that a `name value` line of the kernel can fill.
-pub trait FromRaw {
-    /// From the number in base units (the parser has already applied "kB").
-    fn from_raw(raw: u64) -> Self;
+/// The value of a kernel's `name value` line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Raw {
+    /// A number without a unit.
+    Plain(u64),
+    /// A number of "kB", by which the kernel means KiB.
+    Kib(u64),
+}
+
+/// A type that a `name value` line of the kernel can fill. A line with the wrong unit is malformed:
+/// an amount of memory that lacks its "kB" was cut short.
+pub trait FromRaw: Sized {
+    /// From the line's value.
+    fn from_raw(raw: Raw) -> Reading<Self>;
 }
 
 impl FromRaw for Bytes {
-    fn from_raw(raw: u64) -> Self {
-        Self(raw)
+    fn from_raw(raw: Raw) -> Reading<Self> {
+        match raw {
+            Raw::Kib(kib) if kib <= u64::MAX / KIB => Ok(Self::from_kib(kib)),
+            _ => Err(Missing::Malformed),
+        }
     }
 }
 
 impl FromRaw for Count {
-    fn from_raw(raw: u64) -> Self {
-        Self(raw)
+    fn from_raw(raw: Raw) -> Reading<Self> {
+        match raw {
+            Raw::Plain(count) => Ok(Self(count)),
+            Raw::Kib(_) => Err(Missing::Malformed),
+        }
     }
 }

@@ -2,8 +2,8 @@
 
 use crate::model::reading::Missing;
 
-/// Largest file that any source reads. The largest real one is `/proc/vmstat`, 6 KiB; a bigger one
-/// is not what it claims to be, and memory stays bounded.
+/// Largest file that any source reads. The largest real one is `/proc/stat` of a machine with many
+/// interrupts, some tens of KiB; a bigger one is not what it claims to be, and memory stays bounded.
 pub const MAX_FILE: usize = 256 * 1024;
 
 /// The machine's files, live or recorded.

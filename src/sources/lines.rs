@@ -1,7 +1,7 @@
 //! Small pieces that several kernel files share.
 
 use super::files::{FileError, Files, ReadError};
-use crate::model::reading::Missing;
+use crate::model::reading::{Missing, Raw};
 
 /// A file with one whole number.
 ///
@@ -53,18 +53,36 @@ pub fn shown(text: &str) -> String {
     format!("{line:?}")
 }
 
-/// The number of a `123 kB` or `123` value, in base units.
+/// The number of a `123 kB` or `123` value.
 ///
 /// # Errors
 /// The value is not a number, or has a unit that the kernel does not use here.
-pub fn kernel_number(value: &str) -> Result<u64, Missing> {
+pub fn kernel_number(value: &str) -> Result<Raw, Missing> {
     let mut words = value.split_ascii_whitespace();
     let number: u64 = words.next().and_then(|w| w.parse().ok()).ok_or(Missing::Malformed)?;
     match (words.next(), words.next()) {
-        (None, _) => Ok(number),
-        (Some("kB"), None) => number.checked_mul(crate::units::KIB).ok_or(Missing::Malformed),
+        (None, _) => Ok(Raw::Plain(number)),
+        (Some("kB"), None) => Ok(Raw::Kib(number)),
         _ => Err(Missing::Malformed),
     }
+}
+
+/// The text, if it ends as the kernel ends every table: with a line break. One that was cut short may
+/// end within a number, which would then be taken for a smaller one.
+///
+/// # Errors
+/// It does not.
+pub fn whole<'a>(path: &str, text: &'a str) -> Result<&'a str, ReadError> {
+    if text.is_empty() || text.ends_with('\n') {
+        return Ok(text);
+    }
+    Err(ReadError::malformed(path, "its last line is cut short"))
+}
+
+/// The text without a last line that was cut short.
+#[must_use]
+pub fn whole_lines(text: &str) -> &str {
+    text.rfind('\n').map_or("", |end| &text[..=end])
 }
 
 /// The digits at the end of `thermal_zone12`, for sorting by number and for checking that the rest

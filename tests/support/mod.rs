@@ -8,6 +8,7 @@
     reason = "each test uses its part of this"
 )]
 
+use gb10_exporter::capture::Capture;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -125,6 +126,55 @@ impl Drop for Exporter {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+    }
+}
+
+/// A machine of real files, for `--path.*`.
+pub struct Machine(pub tempfile::TempDir);
+
+impl Machine {
+    pub fn new(name: &str) -> Self {
+        let capture = Capture::load(&root().join(format!("tests/captures/{name}.txt"))).unwrap();
+        let dir = tempfile::tempdir().unwrap();
+        for (path, text) in capture.paths() {
+            let file = dir.path().join(path.trim_start_matches('/'));
+            fs::create_dir_all(file.parent().unwrap()).unwrap();
+            fs::write(file, text.unwrap_or_default()).unwrap();
+        }
+        Self(dir)
+    }
+
+    pub fn path(&self, file: &str) -> std::path::PathBuf {
+        self.0.path().join(file)
+    }
+
+    /// Opening it blocks until somebody writes: a driver that does not answer.
+    pub fn block(&self, file: &str) {
+        let path = self.path(file);
+        let _ = fs::remove_file(&path);
+        assert!(Command::new("mkfifo").arg(&path).status().expect("mkfifo").success());
+    }
+
+    /// Lets the blocked reader go with this text, and leaves a plain file behind.
+    pub fn release(&self, file: &str, text: &str) {
+        let fifo = self.path(file);
+        let plain = self.path("released");
+        fs::write(&plain, text).unwrap();
+        let mut writer = fs::OpenOptions::new().write(true).open(&fifo).unwrap();
+        fs::rename(&plain, &fifo).unwrap();
+        std::io::Write::write_all(&mut writer, text.as_bytes()).unwrap();
+    }
+
+    pub fn start(&self) -> Exporter {
+        self.start_with(&[])
+    }
+
+    pub fn start_with(&self, more: &[&str]) -> Exporter {
+        let arg =
+            |flag: &str, sub: &str| format!("--path.{flag}={}", self.0.path().join(sub).display());
+        let own = [arg("procfs", "proc"), arg("sysfs", "sys"), arg("rootfs", "")];
+        let all: Vec<&str> = own.iter().map(String::as_str).chain(more.iter().copied()).collect();
+        Exporter::start(&all)
     }
 }
 

@@ -72,10 +72,12 @@ fn the_reserve_is_broken_below_it_and_restored_only_well_above() {
         (reserve + above, false),
         (reserve + above - 1, false),
     ] {
-        assert_eq!(b.tick(available).below_reserve, broken, "{available}");
+        assert_eq!(b.tick(available).below_reserve, Ok(broken), "{available}");
     }
     b.tick(reserve - 1);
-    assert!(b.blind(1, Missing::Hung).below_reserve, "an unread figure changes nothing");
+    let blind = b.blind(1, Missing::Hung);
+    assert_eq!((blind.below_reserve, blind.imminent), (Err(Missing::Hung), Err(Missing::Hung)));
+    assert_eq!(b.tick(reserve + above - 1).below_reserve, Ok(true), "it is remembered meanwhile");
 }
 
 #[test]
@@ -158,7 +160,7 @@ fn a_recorded_collapse_is_seen_before_its_end() {
             reason = "a recorded figure"
         )]
         let pool = b.tick((available * 1_073_741_824.0) as u64);
-        if pool.imminent {
+        if pool.imminent == Ok(true) {
             imminent_at.get_or_insert(second);
         }
     }
@@ -173,7 +175,7 @@ fn exhaustion_is_judged_by_level_rate_and_samples() {
     let per_second = rate as u64;
     for (start, fall, samples, want) in [
         (level + 4 * per_second, per_second, 3, "roomy"),
-        (level, per_second, 2, "steady"),
+        (level, per_second, 2, "unknown"),
         (level, per_second, 3, "falling"),
         (level, per_second - 1, 9, "steady"),
         (level, 0, 9, "steady"),
@@ -223,12 +225,35 @@ fn imminence_is_held_and_then_ends() {
         b.tick(10 * GIB - i * mib(500));
     }
     let mut held = 0;
-    while b.tick(8 * GIB).imminent {
+    while b.tick(8 * GIB).imminent == Ok(true) {
         held += 1;
         assert!(held < 100);
     }
     let wanted = Thresholds::default().imminent_hold.0;
     assert!(f64::from(held) >= wanted && f64::from(held) <= wanted + 10.0, "held for {held} s");
+}
+
+/// A pool that has hit the ground falls no further. That is not the end of it.
+#[test]
+fn imminence_lasts_while_the_reserve_is_broken_into() {
+    let mut b = Box::new();
+    for i in 0..8 {
+        b.tick(10 * GIB - i * 1300 * MIB);
+    }
+    for _ in 0..300 {
+        let pool = b.tick(900 * MIB);
+        assert_eq!((pool.imminent, pool.below_reserve), (Ok(true), Ok(true)));
+    }
+    assert_eq!(b.tick(20 * GIB).imminent, Ok(true), "held after the rescue");
+    for _ in 0..60 {
+        b.tick(20 * GIB);
+    }
+    assert_eq!(b.tick(20 * GIB).imminent, Ok(false));
+    // A slow way below the reserve is no imminence, and stays none.
+    let mut b = Box::new();
+    for _ in 0..10 {
+        assert_eq!(b.tick(3 * GIB).imminent, Ok(false));
+    }
 }
 
 #[test]

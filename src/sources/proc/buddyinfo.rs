@@ -2,7 +2,7 @@
 
 use crate::model::memory::ZoneBlocks;
 use crate::sources::files::{Files, ReadError};
-use crate::sources::lines::{label, shown};
+use crate::sources::lines::{label, shown, whole};
 
 const PATH: &str = "/proc/buddyinfo";
 /// No kernel has more orders; a longer line is not a buddyinfo line.
@@ -13,7 +13,7 @@ const MAX_ORDERS: usize = 32;
 /// # Errors
 /// A line does not look like that.
 pub fn parse(text: &str) -> Result<Vec<ZoneBlocks>, ReadError> {
-    let zones: Vec<_> = text
+    let zones: Vec<_> = whole(PATH, text)?
         .lines()
         .filter(|line| !line.trim().is_empty())
         .map(|line| {

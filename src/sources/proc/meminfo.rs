@@ -4,7 +4,7 @@ use crate::model::fields::Group;
 use crate::model::memory::Meminfo;
 use crate::model::reading::Missing;
 use crate::sources::files::{Files, ReadError};
-use crate::sources::lines::kernel_number;
+use crate::sources::lines::{kernel_number, whole_lines};
 
 const PATH: &str = "/proc/meminfo";
 
@@ -13,7 +13,7 @@ const PATH: &str = "/proc/meminfo";
 #[must_use]
 pub fn parse(text: &str) -> Meminfo {
     let mut out = Meminfo::absent(Missing::NotPresent);
-    for line in text.lines() {
+    for line in whole_lines(text).lines() {
         if let Some((name, value)) = line.split_once(':') {
             out.put(name, || kernel_number(value));
         }
@@ -56,11 +56,12 @@ mod tests {
     #[test]
     fn each_line_stands_for_itself() {
         let info = parse(
-            "MemTotal:       127600748 kB\nMemFree:  12 MB\nMemAvailable: lots kB\nBuffers:\n\
+            "MemTotal:       127600748 kB\nSwapTotal: 17\nMemFree:  12 MB\nMemAvailable: lots kB\nBuffers:\n\
              Cached: 18446744073709551615 kB\nActive(anon):  7 kB\nHugePages_Total:    8192\nno colon here\n",
         );
         assert_eq!(info.total, Ok(Bytes::from_kib(127_600_748)));
         assert_eq!(info.free, Err(Missing::Malformed), "a unit that the kernel does not use");
+        assert_eq!(info.swap_total, Err(Missing::Malformed), "an amount without its unit");
         assert_eq!(info.available, Err(Missing::Malformed));
         assert_eq!(info.buffers, Err(Missing::Malformed));
         assert_eq!(info.cached, Err(Missing::Malformed), "more than 64 bits of bytes");
@@ -71,7 +72,7 @@ mod tests {
 
     #[test]
     fn a_file_cut_short_names_what_it_lacks() {
-        let info = parse("MemTotal:       127600748 kB\nMemFr");
+        let info = parse("MemTotal:       127600748 kB\nMemFree:      12345678 kB");
         let error = complete(PATH, info.missing_required()).unwrap_err();
         assert_eq!(
             error.to_string(),

@@ -2,7 +2,7 @@
 
 use crate::model::fields::Group;
 use crate::model::machine::Nvidia;
-use crate::model::reading::{Missing, Reading};
+use crate::model::reading::{FromRaw, Missing, Reading};
 use crate::sources::files::{Files, ReadError, Worst};
 use crate::sources::lines::{kernel_number, label};
 use crate::units::Count;
@@ -30,7 +30,7 @@ pub fn parse_version(text: &str) -> Result<String, ReadError> {
 pub fn parse_pools(text: &str) -> Reading<Count> {
     text.lines()
         .find_map(|line| line.strip_prefix("EnableSystemMemoryPools:"))
-        .map_or(Err(Missing::NotPresent), |value| kernel_number(value).map(Count))
+        .map_or(Err(Missing::NotPresent), |value| kernel_number(value).and_then(Count::from_raw))
 }
 
 /// Reads the live driver into `out`. Without a driver the source is "not present".

@@ -5,7 +5,7 @@ use crate::model::fields::Group;
 use crate::model::machine::Stat;
 use crate::model::reading::Missing;
 use crate::sources::files::{Files, ReadError};
-use crate::sources::lines::kernel_number;
+use crate::sources::lines::{kernel_number, whole_lines};
 
 const PATH: &str = "/proc/stat";
 
@@ -14,7 +14,7 @@ const PATH: &str = "/proc/stat";
 #[must_use]
 pub fn parse(text: &str) -> Stat {
     let mut out = Stat::absent(Missing::NotPresent);
-    if let Some(value) = text.lines().find_map(|line| line.strip_prefix("btime ")) {
+    if let Some(value) = whole_lines(text).lines().find_map(|line| line.strip_prefix("btime ")) {
         out.put("btime", || kernel_number(value));
     }
     out

@@ -2,7 +2,7 @@
 
 use crate::model::memory::SwapArea;
 use crate::sources::files::{Files, ReadError};
-use crate::sources::lines::shown;
+use crate::sources::lines::{shown, whole};
 use crate::units::Bytes;
 
 const PATH: &str = "/proc/swaps";
@@ -13,7 +13,7 @@ const PATH: &str = "/proc/swaps";
 /// # Errors
 /// The header is missing, or a line lacks its numbers.
 pub fn parse(text: &str) -> Result<Vec<SwapArea>, ReadError> {
-    let mut lines = text.lines();
+    let mut lines = whole(PATH, text)?.lines();
     if !lines.next().is_some_and(|header| header.starts_with("Filename")) {
         return Err(ReadError::malformed(
             PATH,

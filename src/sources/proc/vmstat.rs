@@ -5,7 +5,7 @@ use crate::model::fields::Group;
 use crate::model::memory::Vmstat;
 use crate::model::reading::Missing;
 use crate::sources::files::{Files, ReadError};
-use crate::sources::lines::kernel_number;
+use crate::sources::lines::{kernel_number, whole_lines};
 
 const PATH: &str = "/proc/vmstat";
 
@@ -13,7 +13,7 @@ const PATH: &str = "/proc/vmstat";
 #[must_use]
 pub fn parse(text: &str) -> Vmstat {
     let mut out = Vmstat::absent(Missing::NotPresent);
-    for line in text.lines() {
+    for line in whole_lines(text).lines() {
         if let Some((name, value)) = line.split_once(' ') {
             out.put(name, || kernel_number(value));
         }
@@ -43,7 +43,7 @@ mod tests {
 
     #[test]
     fn a_negative_count_is_malformed_and_alone() {
-        let stat = parse("nr_free_pages -3\npgmajfault 17\noom_kill\n");
+        let stat = parse("nr_free_pages -3\npgmajfault 17\noom_kill 1");
         assert_eq!(stat.nr_free_pages, Err(Missing::Malformed));
         assert_eq!(stat.major_faults, Ok(Count(17)));
         assert_eq!(stat.oom_kill, Err(Missing::NotPresent));

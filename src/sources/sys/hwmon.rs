@@ -1,10 +1,11 @@
 //! `/sys/class/hwmon`: sensor chips, matched by name; their order changes from boot to boot.
 
+use super::temperature;
 use crate::model::reading::{Missing, Reading};
 use crate::model::sensors::{HwmonSensor, SensorValue};
 use crate::sources::files::{FileError, Files, ReadError};
 use crate::sources::lines::{index_after, label, signed, word};
-use crate::units::{Celsius, Joules, Watts};
+use crate::units::{Joules, Watts};
 
 const DIR: &str = "/sys/class/hwmon";
 
@@ -18,9 +19,7 @@ const MAX_INPUTS: usize = 256;
 fn convert(kind: &str, raw: i64) -> Reading<SensorValue> {
     let positive = || u64::try_from(raw).map_err(|_| Missing::Malformed);
     Ok(match kind {
-        "temp" if (-100_000..=250_000).contains(&raw) => {
-            SensorValue::Temperature(Celsius::from_milli(raw))
-        }
+        "temp" => SensorValue::Temperature(temperature(raw)?),
         "power" => SensorValue::Power(Watts::from_micro(positive()?)),
         "energy" => SensorValue::Energy(Joules::from_micro(positive()?)),
         "fan" => SensorValue::Fan(positive()?),

@@ -1,5 +1,6 @@
 //! `/sys/class/thermal`: ACPI thermal zones.
 
+use super::temperature;
 use crate::model::reading::{Missing, Reading};
 use crate::model::sensors::ThermalZone;
 use crate::sources::files::{Files, ReadError, Worst};
@@ -21,16 +22,6 @@ pub fn acpi_name(path: &str) -> Option<&str> {
         && name.len() <= 16
         && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_'))
     .then_some(name)
-}
-
-/// A temperature in thousandths of a degree, if it can be one: a sensor that is off reports figures
-/// far below absolute zero, and one published monitor showed them.
-fn temperature(milli: i64) -> Reading<Celsius> {
-    if (-100_000..=250_000).contains(&milli) {
-        Ok(Celsius::from_milli(milli))
-    } else {
-        Err(Missing::Malformed)
-    }
 }
 
 /// The trip of type `critical`, if the zone has one.
