@@ -66,18 +66,25 @@ fn chip(
 /// The directory's failure, or that of a chip whose inputs cannot be listed.
 pub fn read(files: &dyn Files) -> Result<Vec<HwmonSensor>, ReadError> {
     let listed = files.names(DIR).map_err(|e| e.at(DIR))?;
-    let mut chips: Vec<(String, u32)> = listed
-        .iter()
-        .filter_map(|entry| index_after("hwmon", entry))
-        .filter_map(|number| {
-            Some((word(files, &format!("{DIR}/hwmon{number}/name")).ok()?, number))
-        })
-        .collect();
-    if chips.is_empty() {
+    let mut numbers: Vec<u32> =
+        listed.iter().filter_map(|entry| index_after("hwmon", entry)).collect();
+    if numbers.is_empty() {
         return Err(FileError::NotPresent.at(&format!("{DIR}/hwmon0")));
     }
-    chips.sort();
+    numbers.sort_unstable();
     let mut out = Vec::new();
+    let mut chips = Vec::with_capacity(numbers.len());
+    for number in numbers {
+        match word(files, &format!("{DIR}/hwmon{number}/name")) {
+            Ok(name) => chips.push((name, number)),
+            // Without its name nobody knows whether it is one to read; that is worth a reason.
+            Err(error) => {
+                let name = format!("hwmon{number}");
+                out.push(HwmonSensor { name, value: Err(error.reason()) });
+            }
+        }
+    }
+    chips.sort();
     let mut last = String::new();
     let mut same = 0;
     for (name, number) in chips {
