@@ -217,6 +217,7 @@ fn real_frame() -> Outcome<Arc<Frame>> {
         files: Arc::new(Roots::default()),
         clock: Arc::new(System),
         thresholds: Thresholds::default(),
+        collectors: [true; Source::COUNT],
         state_directory: None,
         version: VERSION,
     })

@@ -122,8 +122,14 @@ pub fn cli(command: &Command) -> String {
     let mut command = command.clone().term_width(100);
     command.build();
     let mut out = format!("{GENERATED}# Command line\n");
-    let mut pages = vec![command.clone()];
-    pages.extend(command.get_subcommands().filter(|c| c.get_name() != "help").cloned());
+    let mut pages = vec![command];
+    let mut next = 0;
+    while let Some(page) = pages.get(next) {
+        let below: Vec<Command> =
+            page.get_subcommands().filter(|c| c.get_name() != "help").cloned().collect();
+        pages.splice(next + 1..next + 1, below);
+        next += 1;
+    }
     for mut page in pages {
         let _ = write!(
             out,

@@ -49,7 +49,7 @@
 //! | [`catalog`] | model, units | input and output, clock |
 //! | [`sources`] | model, units | clock, thresholds, metric names |
 //! | [`capture`] | model, units, sources | clock |
-//! | [`config`] | thresholds, units | |
+//! | [`config`] | model, thresholds, units | |
 //! | [`export`] | catalog, model, units | input and output, clock |
 //! | [`docs`] | catalog, thresholds, model, units | |
 //! | [`clock`] | model | |
@@ -85,7 +85,9 @@
 //! - *Another file:* a module below [`sources`] with `parse` and `read`, a group in [`model`], a variant
 //!   of [`model::source::Source`] and a line in [`model::snapshot`]. The compiler names what is left.
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
-//! - *Another number that decides:* a row in [`thresholds`].
+//! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
+//! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
+//!   output of `config` follow.
 //! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], and its
 //!   transitions in the engine's journal of events.
 //!

@@ -4,14 +4,15 @@
 //! waits for a lane. What was encoded for one request is kept until the next frame, so that many
 //! scrapers cost little more than one.
 
-mod body;
+mod gzip;
+mod stream;
 
 use crate::config::{Config, paths};
 use crate::engine::{Engine, NoFrame};
 use crate::export::{html, prometheus, status::Status};
 use crate::model::frame::Frame;
 use crate::model::source::Lane;
-use body::Guarded;
+use http_body_util::Full;
 use hyper::body::{Bytes, Incoming};
 use hyper::header::{
     ACCEPT_ENCODING, ALLOW, CONTENT_ENCODING, CONTENT_LENGTH, CONTENT_TYPE, HeaderValue, VARY,
@@ -25,6 +26,7 @@ use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
+use stream::{Stalled, Watched};
 use tokio::net::TcpListener;
 use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
@@ -119,7 +121,7 @@ impl Page {
         }
         let made = slot.as_mut().expect("made just now");
         if gzip {
-            made.gzip.get_or_insert_with(|| body::gzip(&made.plain)).clone()
+            made.gzip.get_or_insert_with(|| gzip::compress(&made.plain)).clone()
         } else {
             made.plain.clone()
         }
@@ -133,16 +135,17 @@ struct Site {
     metrics: Page,
     status: Page,
     home: Page,
-    requests: Arc<Semaphore>,
+    max_requests: usize,
+    stalled: Stalled,
 }
 
-type Answer = Response<Guarded>;
+type Answer = Response<Full<Bytes>>;
 
 impl Site {
     fn answer(&self, request: &Request<Incoming>) -> Answer {
-        let Ok(permit) = Arc::clone(&self.requests).try_acquire_owned() else {
+        if self.stalled.now() >= self.max_requests {
             return text(StatusCode::SERVICE_UNAVAILABLE, "too many requests at a time\n");
-        };
+        }
         let path = request.uri().path();
         let known = path == self.telemetry_path || paths::TAKEN.contains(&path);
         let mut response = if !known {
@@ -155,9 +158,8 @@ impl Site {
             self.page(path, wants_gzip(request))
         };
         if request.method() == Method::HEAD {
-            response.body_mut().empty();
+            *response.body_mut() = Full::new(Bytes::new());
         }
-        response.body_mut().hold(permit);
         response
     }
 
@@ -206,7 +208,7 @@ fn text(status: StatusCode, body: impl Into<Bytes>) -> Answer {
 
 fn reply(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Answer {
     let length = bytes.len();
-    let mut response = Response::new(Guarded::new(bytes));
+    let mut response = Response::new(Full::new(bytes));
     *response.status_mut() = status;
     let headers = response.headers_mut();
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(content_type));
@@ -219,7 +221,7 @@ fn reply(status: StatusCode, content_type: &'static str, bytes: Bytes) -> Answer
 /// Whether the client accepts gzip: named, or by `*`, with a weight above zero.
 fn wants_gzip(request: &Request<Incoming>) -> bool {
     let accepted = request.headers().get_all(ACCEPT_ENCODING);
-    body::accepts_gzip(accepted.iter().filter_map(|value| value.to_str().ok()))
+    gzip::accepted(accepted.iter().filter_map(|value| value.to_str().ok()))
 }
 
 /// Serves until `stop` resolves, then lets answers that are on their way finish.
@@ -246,7 +248,8 @@ pub async fn serve(
             ];
             html::page(&Status::of(frame), &links).into_bytes()
         }),
-        requests: Arc::new(Semaphore::new(config.max_requests)),
+        max_requests: config.max_requests,
+        stalled: Stalled::default(),
     });
     let graceful = Arc::new(GracefulShutdown::new());
     let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
@@ -296,13 +299,14 @@ async fn accept(
             tracing::warn!("{MAX_CONNECTIONS} connections are open; more are refused");
         }
         let Ok(permit) = permit else { continue };
-        // An answer goes out in pieces; without this the last one waits 40 ms for the client's
-        // delayed acknowledgement.
+        // Head and body of an answer are two writes; without this the second may wait 40 ms for the
+        // client's delayed acknowledgement.
         if stream.set_nodelay(true).is_err() {
             continue;
         }
         let mut stream = TimeoutStream::new(stream);
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
+        let stream = Watched::new(Box::pin(stream), site.stalled.clone());
         let site = Arc::clone(&site);
         let service = service_fn(move |request| {
             let answer = site.answer(&request);
@@ -312,7 +316,7 @@ async fn accept(
             .timer(TokioTimer::new())
             .header_read_timeout(HEADER_TIMEOUT)
             .max_buf_size(MAX_BUFFER)
-            .serve_connection(TokioIo::new(Box::pin(stream)), service);
+            .serve_connection(TokioIo::new(stream), service);
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off or sends garbage is its own affair.

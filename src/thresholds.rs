@@ -8,12 +8,17 @@ pub trait Number: Copy {
     const UNIT: Unit;
     /// As a plain number in that unit.
     fn number(self) -> f64;
+    /// From a plain number in that unit.
+    fn from_number(number: f64) -> Self;
 }
 
 impl Number for Bytes {
     const UNIT: Unit = Unit::Bytes;
     fn number(self) -> f64 {
         self.as_f64()
+    }
+    fn from_number(number: f64) -> Self {
+        Self(whole(number))
     }
 }
 
@@ -22,12 +27,18 @@ impl Number for Count {
     fn number(self) -> f64 {
         self.as_f64()
     }
+    fn from_number(number: f64) -> Self {
+        Self(whole(number))
+    }
 }
 
 impl Number for Seconds {
     const UNIT: Unit = Unit::Seconds;
     fn number(self) -> f64 {
         self.0
+    }
+    fn from_number(number: f64) -> Self {
+        Self(number)
     }
 }
 
@@ -36,6 +47,18 @@ impl Number for BytesPerSecond {
     fn number(self) -> f64 {
         self.0
     }
+    fn from_number(number: f64) -> Self {
+        Self(number)
+    }
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "ranges are positive and far below 2^53"
+)]
+fn whole(number: f64) -> u64 {
+    number.round() as u64
 }
 
 /// One row of the table.
@@ -56,6 +79,8 @@ pub struct Row {
     pub provenance: &'static str,
     /// The value in force.
     pub get: fn(&Thresholds) -> f64,
+    /// Sets it, to a value within the range.
+    pub set: fn(&mut Thresholds, f64),
 }
 
 macro_rules! thresholds {
@@ -85,6 +110,7 @@ macro_rules! thresholds {
                     doc: concat!($($doc),+),
                     provenance: $why,
                     get: |t| t.$field.number(),
+                    set: |t, number| t.$field = <$ty as Number>::from_number(number),
                 },
             )+];
         }

@@ -15,7 +15,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("catalog", &["model", "units"]),
     ("sources", &["model", "units"]),
     ("capture", &["model", "units", "sources"]),
-    ("config", &["thresholds", "units"]),
+    ("config", &["model", "thresholds", "units"]),
     ("export", &["catalog", "model", "units"]),
     ("docs", &["catalog", "thresholds", "model", "units"]),
     ("clock", &["model"]),

@@ -1,18 +1,16 @@
 //! The command line. Exit codes: 0 done, 1 the verdict is "no", 2 an error, 64 usage; output into a
 //! closed pipe is 0, because whoever closed it has read enough.
 
+mod config;
 mod serve;
+mod settings;
 mod status;
 
-use crate::capture::Capture;
-use crate::config::{Config, DEFAULT_LISTEN, paths};
-use crate::sources::{Files, Roots};
-use crate::thresholds::Thresholds;
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use settings::Given;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 use tracing::level_filters::LevelFilter;
 
 /// Version and commit of this build.
@@ -50,126 +48,56 @@ struct Cli {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    serve: ServeArgs,
+    serve: Given<true>,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Serve metrics over HTTP (the default).
-    Serve(ServeArgs),
+    Serve(Given<true>),
     /// Show how the machine stands, for a person or as JSON.
     Status(StatusArgs),
-}
-
-#[derive(Debug, Args)]
-struct Machine {
-    /// Where procfs is mounted.
-    #[arg(long = "path.procfs", value_name = "DIR", default_value = "/proc")]
-    procfs: PathBuf,
-    /// Where sysfs is mounted.
-    #[arg(long = "path.sysfs", value_name = "DIR", default_value = "/sys")]
-    sysfs: PathBuf,
-    /// Where the rest of the machine is (for /etc/os-release).
-    #[arg(long = "path.rootfs", value_name = "DIR", default_value = "/")]
-    rootfs: PathBuf,
-    /// Read a recorded machine (docs/CAPTURES.md) instead of this one.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["procfs", "sysfs", "rootfs"])]
-    capture: Option<PathBuf>,
-}
-
-impl Machine {
-    /// The files to read: this machine's, or a recorded one's.
-    fn files(&self) -> anyhow::Result<Arc<dyn Files + Send + Sync>> {
-        Ok(match &self.capture {
-            Some(path) => Arc::new(Capture::load(path)?),
-            None => Arc::new(Roots {
-                procfs: self.procfs.clone(),
-                sysfs: self.sysfs.clone(),
-                rootfs: self.rootfs.clone(),
-            }),
-        })
-    }
-}
-
-#[derive(Debug, Args)]
-struct Web {
-    /// Address to listen on; may be given several times. :PORT means all addresses, IPv4 and IPv6.
-    #[arg(long = "web.listen-address", value_name = "HOST:PORT", default_value = DEFAULT_LISTEN)]
-    listen: Vec<String>,
-    /// Path of the metrics.
-    #[arg(long = "web.telemetry-path", value_name = "PATH", default_value = "/metrics", value_parser = telemetry_path)]
-    telemetry_path: String,
-    /// Requests answered at a time; one more is refused with 503.
-    #[arg(long = "web.max-requests", value_name = "N", default_value = "40", value_parser = clap::value_parser!(u16).range(1..))]
-    max_requests: u16,
-}
-
-#[derive(Debug, Args)]
-struct ServeArgs {
-    #[command(flatten)]
-    web: Web,
-    /// Directory for what is remembered from run to run (which boots ended badly). Created if needed.
-    /// Without it nothing is written anywhere. Default: the directory that systemd gives a service
-    /// with StateDirectory=.
-    #[arg(long = "state.directory", value_name = "DIR", conflicts_with = "capture")]
-    state_directory: Option<PathBuf>,
-    /// Log this much and less: error, warn, info, debug.
-    #[arg(long = "log.level", value_name = "LEVEL", default_value = "info")]
-    log_level: LevelFilter,
-    #[command(flatten)]
-    machine: Machine,
+    /// Print the configuration in force and who decided each setting.
+    Config(ConfigArgs),
+    /// Print every number that decides anything, with its default, range and reason.
+    Thresholds(Given<true>),
 }
 
 #[derive(Debug, Args)]
 struct StatusArgs {
     /// Ask a running exporter instead of reading this machine. It has watched for longer, so its
     /// trends and windows say more.
-    #[arg(long, value_name = "URL", conflicts_with_all = ["procfs", "sysfs", "rootfs", "capture"])]
+    #[arg(long, value_name = "URL", conflicts_with_all = ["config.file", "capture", "path.procfs", "path.sysfs", "path.rootfs"])]
     url: Option<String>,
     /// Print JSON: the document of /api/v1/status.
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    machine: Machine,
+    given: Given<false>,
+}
+
+#[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
+struct ConfigArgs {
+    #[command(subcommand)]
+    check: Option<ConfigCommand>,
+    #[command(flatten)]
+    given: Given<true>,
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigCommand {
+    /// Say whether a file would be accepted.
+    Check {
+        /// The file.
+        file: PathBuf,
+    },
 }
 
 /// The command line as data, for the reference.
 #[must_use]
 pub fn command() -> clap::Command {
     Cli::command()
-}
-
-fn telemetry_path(path: &str) -> Result<String, String> {
-    if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
-        return Err("expected a path that begins with / and has no query, fragment or space".into());
-    }
-    if paths::TAKEN.contains(&path) {
-        return Err(format!("{path} is another page of this server"));
-    }
-    Ok(path.to_owned())
-}
-
-impl ServeArgs {
-    fn config(&self) -> Config {
-        Config {
-            listen: self.web.listen.clone(),
-            telemetry_path: self.web.telemetry_path.clone(),
-            max_requests: self.web.max_requests.into(),
-            // A recorded machine's boots are not this machine's.
-            state_directory: match self.machine.capture {
-                Some(_) => None,
-                None => self.state_directory.clone().or_else(state_directory_of_the_service),
-            },
-            thresholds: Thresholds::default(),
-        }
-    }
-}
-
-/// What systemd gives a service with `StateDirectory=`. Several are separated by colons; ours is the
-/// first.
-fn state_directory_of_the_service() -> Option<PathBuf> {
-    let list = std::env::var_os("STATE_DIRECTORY")?.into_string().ok()?;
-    list.split(':').next().filter(|dir| !dir.is_empty()).map(PathBuf::from)
 }
 
 /// Runs the command line.
@@ -183,11 +111,16 @@ pub fn main() -> ExitCode {
         }
     };
     let result = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
-        Command::Serve(args) => {
-            log_to_stderr(args.log_level);
-            args.machine.files().and_then(|files| serve::run(&args.config(), files))
-        }
+        Command::Serve(given) => given.config().and_then(|config| {
+            log_to_stderr(config.log_level.parse().unwrap_or(LevelFilter::INFO));
+            serve::run(&config, given.files(&config)?)
+        }),
         Command::Status(args) => status::run(&args),
+        Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
+            config::check(&file)
+        }
+        Command::Config(args) => config::show(&args.given),
+        Command::Thresholds(given) => config::thresholds(&given),
     };
     match result {
         Ok(code) => code,

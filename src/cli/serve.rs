@@ -25,6 +25,7 @@ pub(super) fn run(
         files,
         clock: Arc::new(System),
         thresholds: config.thresholds,
+        collectors: config.collectors,
         state_directory: config.state_directory.clone(),
         version: VERSION,
     })?);

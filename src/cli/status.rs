@@ -7,7 +7,6 @@ use crate::config::paths;
 use crate::engine::{Engine, Options};
 use crate::export::status::{FORMAT, Status};
 use crate::export::terminal;
-use crate::thresholds::Thresholds;
 use anyhow::{Context, bail};
 use std::io::IsTerminal;
 use std::process::ExitCode;
@@ -47,10 +46,12 @@ fn fetch(url: &str) -> anyhow::Result<Status> {
 
 /// From this machine, by the same engine that serves; it writes nothing.
 fn read_here(args: &StatusArgs) -> anyhow::Result<Status> {
+    let config = args.given.config()?;
     let engine = Engine::start(Options {
-        files: args.machine.files()?,
+        files: args.given.files(&config)?,
         clock: Arc::new(System),
-        thresholds: Thresholds::default(),
+        thresholds: config.thresholds,
+        collectors: config.collectors,
         state_directory: None,
         version: VERSION,
     })?;

@@ -104,6 +104,13 @@ fn read_round(lane: Lane, shared: &Shared, files: &dyn Files) {
     let slot = &shared.slots[lane as usize];
     let mut next = slot.with(|round| round.clone());
     for source in lane.sources() {
+        if !shared.collectors[source.index()] {
+            next.snapshot.lose(source, Missing::Disabled);
+            next.snapshot.read_at[source.index()] = None;
+            next.sources[source.index()] =
+                SourceHealth { state: Some(SourceState::Disabled), ..SourceHealth::default() };
+            continue;
+        }
         let began = shared.clock.now();
         slot.with(|round| round.reading = Some((source, began)));
         let result = guarded(source, files, &mut next.snapshot);

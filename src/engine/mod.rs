@@ -17,7 +17,7 @@ mod ticker;
 
 use crate::clock::Clock;
 use crate::model::frame::{Exporter, Frame};
-use crate::model::source::Lane;
+use crate::model::source::{Lane, Source};
 use crate::sources::Files;
 use crate::thresholds::Thresholds;
 use arc_swap::ArcSwapOption;
@@ -37,6 +37,8 @@ pub struct Options {
     pub clock: Arc<dyn Clock>,
     /// The numbers that decide.
     pub thresholds: Thresholds,
+    /// Which sources are read, by [`Source::index`].
+    pub collectors: [bool; Source::COUNT],
     /// Where the state file lives; without it nothing is remembered from run to run.
     pub state_directory: Option<PathBuf>,
     /// Version and commit.
@@ -66,6 +68,7 @@ pub enum NoFrame {
 struct Shared {
     clock: Arc<dyn Clock>,
     slots: [Slot; Lane::ALL.len()],
+    collectors: [bool; Source::COUNT],
     frame: ArcSwapOption<Frame>,
     bell: Bell,
 }
@@ -157,6 +160,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             clock: options.clock,
             slots: std::array::from_fn(|_| Slot::new(started)),
+            collectors: options.collectors,
             frame: ArcSwapOption::empty(),
             bell: Bell::default(),
         });

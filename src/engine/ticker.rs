@@ -169,6 +169,9 @@ fn assemble_lane(
         let one = &mut health.sources[index];
         one.clone_from(&round.sources[index]);
         snapshot.take(source, &round.snapshot);
+        if one.state == Some(SourceState::Disabled) {
+            continue;
+        }
         let age = round.snapshot.read_at[index].map(|at| now.since(at));
         let too_old = age.is_some_and(|age| age > age_limit);
         if stuck_on == Some(source) {

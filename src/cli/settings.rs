@@ -1,0 +1,207 @@
+//! The settings as flags and environment variables, made from the table of the configuration.
+
+use crate::capture::Capture;
+use crate::config::table::{COLLECTOR, ROWS, Row};
+use crate::config::{Config, Origin, file};
+use crate::model::source::Source;
+use crate::sources::{Files, Roots};
+use anyhow::{anyhow, bail};
+use clap::parser::ValueSource;
+use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A configuration file is a page or two; this is a mistake.
+const MAX_FILE: u64 = 1024 * 1024;
+/// Key of the flag that names the file.
+const CONFIG_FILE: &str = "config.file";
+const CONFIG_FILE_ENV: &str = "GB10_EXPORTER_CONFIG_FILE";
+const CAPTURE: &str = "capture";
+
+/// What flags and environment say. `ALL`: every setting, otherwise only which machine is read.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Given<const ALL: bool> {
+    file: Option<PathBuf>,
+    capture: Option<PathBuf>,
+    values: Vec<(String, Vec<String>, Origin)>,
+}
+
+fn rows(all: bool) -> impl Iterator<Item = &'static Row> {
+    ROWS.iter().filter(move |row| all || row.machine)
+}
+
+/// A row as an argument. Its default is shown and not taken: an argument that nobody gave must not
+/// win over the file.
+fn argument(row: &'static Row) -> Arg {
+    let default = (row.show)(&Config::default());
+    let help = match default.as_slice() {
+        [] => row.help.to_owned(),
+        values => format!("{} [default: {}]", row.help, values.join(", ")),
+    };
+    let action = if row.many { ArgAction::Append } else { ArgAction::Set };
+    Arg::new(row.key)
+        .long(row.flag())
+        .value_name(row.value_name)
+        .help(help)
+        .env(row.environment())
+        .hide_env_values(true)
+        .action(action)
+        .value_parser(move |text: &str| row.check(&[text.to_owned()]).map(|()| text.to_owned()))
+}
+
+/// `--collector.NAME` and `--no-collector.NAME`, as node_exporter has them.
+fn collector(source: Source) -> [Arg; 2] {
+    let key = format!("{COLLECTOR}{}", source.as_str());
+    let off = format!("no-{key}");
+    [
+        Arg::new(key.clone())
+            .long(key.clone())
+            .env(format!("GB10_EXPORTER_COLLECTOR_{}", source.as_str().to_uppercase()))
+            .hide_env_values(true)
+            .value_name("true|false")
+            .num_args(0..=1)
+            .require_equals(true)
+            .default_missing_value("true")
+            .value_parser(clap::value_parser!(bool))
+            .overrides_with(off.clone())
+            .help(format!("Read {} [default: true]", source.describe()))
+            .help_heading("Collectors"),
+        Arg::new(off.clone()).long(off).action(ArgAction::SetTrue).overrides_with(key).hide(true),
+    ]
+}
+
+impl<const ALL: bool> Args for Given<ALL> {
+    fn augment_args(command: Command) -> Command {
+        let command = command
+            .arg(
+                Arg::new(CONFIG_FILE)
+                    .long(CONFIG_FILE)
+                    .value_name("FILE")
+                    .help("YAML file with settings; flags and environment win over it")
+                    .env(CONFIG_FILE_ENV)
+                    .hide_env_values(true)
+                    .value_parser(clap::value_parser!(PathBuf)),
+            )
+            .arg(
+                Arg::new(CAPTURE)
+                    .long(CAPTURE)
+                    .value_name("FILE")
+                    .help("Read a recorded machine (docs/CAPTURES.md) instead of this one")
+                    .conflicts_with_all(ROWS.iter().filter(|row| row.machine).map(|row| row.key))
+                    .value_parser(clap::value_parser!(PathBuf)),
+            )
+            .args(rows(ALL).map(argument));
+        if !ALL {
+            return command;
+        }
+        command
+            .mut_arg("state.directory", |arg| arg.conflicts_with(CAPTURE))
+            .args(Source::ALL.iter().flat_map(|source| collector(*source)))
+    }
+
+    fn augment_args_for_update(command: Command) -> Command {
+        Self::augment_args(command)
+    }
+}
+
+/// Who gave an argument, if anybody did.
+fn origin(matches: &ArgMatches, key: &str) -> Option<Origin> {
+    match matches.value_source(key)? {
+        ValueSource::CommandLine => Some(Origin::Flag),
+        ValueSource::EnvVariable => Some(Origin::Environment),
+        _ => None,
+    }
+}
+
+impl<const ALL: bool> FromArgMatches for Given<ALL> {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
+        let mut given = Self {
+            file: matches.get_one(CONFIG_FILE).cloned(),
+            capture: matches.get_one(CAPTURE).cloned(),
+            values: Vec::new(),
+        };
+        for row in rows(ALL) {
+            if let Some(origin) = origin(matches, row.key) {
+                let values = matches.get_many::<String>(row.key).into_iter().flatten().cloned();
+                given.values.push((row.key.to_owned(), values.collect(), origin));
+            }
+        }
+        for source in Source::ALL.iter().filter(|_| ALL) {
+            let key = format!("{COLLECTOR}{}", source.as_str());
+            let off = format!("no-{key}");
+            if matches.get_flag(&off) {
+                given.values.push((key, vec!["false".to_owned()], Origin::Flag));
+            } else if let Some(origin) = origin(matches, &key)
+                && let Some(on) = matches.get_one::<bool>(&key)
+            {
+                given.values.push((key, vec![on.to_string()], origin));
+            }
+        }
+        Ok(given)
+    }
+
+    fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
+        *self = Self::from_arg_matches(matches)?;
+        Ok(())
+    }
+}
+
+impl<const ALL: bool> Given<ALL> {
+    /// The configuration in force: defaults, then what systemd gives, then the file, then environment
+    /// and flags.
+    pub(super) fn config(&self) -> anyhow::Result<Config> {
+        let mut config = Config::default();
+        if let Some(directory) = state_directory_of_the_service() {
+            let set = config.set("state.directory", &[directory], Origin::Environment);
+            set.map_err(|what| anyhow!("STATE_DIRECTORY: {what}"))?;
+        }
+        if let Some(path) = &self.file {
+            file::apply(path, &read(path)?, &mut config)?;
+        }
+        for (key, values, origin) in &self.values {
+            // Each was checked when it was parsed; together they may still say the same thing twice.
+            config.set(key, values, *origin).map_err(|what| anyhow!("{key}: {what}"))?;
+        }
+        config.contradictions().map_err(|(key, what)| anyhow!("{key}: {what}"))?;
+        if self.capture.is_some() {
+            // A recorded machine's boots are not this machine's.
+            config.state_directory = None;
+        }
+        Ok(config)
+    }
+
+    /// The files to read: this machine's, or a recorded one's.
+    pub(super) fn files(&self, config: &Config) -> anyhow::Result<Arc<dyn Files + Send + Sync>> {
+        Ok(match &self.capture {
+            Some(path) => Arc::new(Capture::load(path)?),
+            None => Arc::new(Roots {
+                procfs: config.procfs.clone(),
+                sysfs: config.sysfs.clone(),
+                rootfs: config.rootfs.clone(),
+            }),
+        })
+    }
+}
+
+/// The text of a configuration file.
+pub(super) fn read(path: &Path) -> anyhow::Result<String> {
+    let failed = |e| file::FileError::Read(path.to_owned(), e);
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)
+        .map_err(failed)?
+        .take(MAX_FILE + 1)
+        .read_to_end(&mut bytes)
+        .map_err(failed)?;
+    if bytes.len() as u64 > MAX_FILE {
+        bail!("{} is larger than 1 MiB; that is no configuration file", path.display());
+    }
+    String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8 text", path.display()))
+}
+
+/// What systemd gives a service with `StateDirectory=`. Several are separated by colons; ours is the
+/// first.
+fn state_directory_of_the_service() -> Option<String> {
+    let list = std::env::var_os("STATE_DIRECTORY")?.into_string().ok()?;
+    list.split(':').next().filter(|dir| !dir.is_empty()).map(str::to_owned)
+}

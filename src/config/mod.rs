@@ -1,0 +1,143 @@
+//! What an operator decides, in one value.
+//!
+//! A setting is one row of [`table`]: its flag, its environment variable, its key in the YAML file, its
+//! help and its checks all come from there. Flags win over the environment, the environment over the
+//! file, the file over the defaults; [`Config::origin`] remembers who won.
+
+pub mod file;
+pub mod table;
+
+use crate::model::source::Source;
+use crate::thresholds::Thresholds;
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+/// Where the pages of the web server are, other than the metrics.
+pub mod paths {
+    /// The landing page.
+    pub const HOME: &str = "/";
+    /// The frame as JSON.
+    pub const STATUS: &str = "/api/v1/status";
+    /// Whether the process lives.
+    pub const HEALTHY: &str = "/-/healthy";
+    /// Whether it has something to serve.
+    pub const READY: &str = "/-/ready";
+    /// All of them: the metrics may not be at one of these.
+    pub const TAKEN: [&str; 4] = [HOME, STATUS, HEALTHY, READY];
+}
+
+/// The port of the exporter, on the list of default ports.
+pub const DEFAULT_LISTEN: &str = ":10058";
+
+states! {
+    /// Who decided a setting.
+    Origin {
+        /// Nobody: the program's default.
+        Default = "default",
+        /// The configuration file.
+        File = "file",
+        /// An environment variable.
+        Environment = "environment",
+        /// The command line.
+        Flag = "flag",
+    }
+}
+
+/// The configuration in force.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Addresses to listen on.
+    pub listen: Vec<String>,
+    /// Path of the metrics.
+    pub telemetry_path: String,
+    /// Requests answered at a time; one more gets 503.
+    pub max_requests: usize,
+    /// Stands for `/proc`.
+    pub procfs: PathBuf,
+    /// Stands for `/sys`.
+    pub sysfs: PathBuf,
+    /// Stands for `/`.
+    pub rootfs: PathBuf,
+    /// Where the state file lives.
+    pub state_directory: Option<PathBuf>,
+    /// How much is logged.
+    pub log_level: String,
+    /// Which sources are read, by [`Source::index`].
+    pub collectors: [bool; Source::COUNT],
+    /// The numbers that decide.
+    pub thresholds: Thresholds,
+    /// Who decided, by key; a key that is not here has its default.
+    origins: BTreeMap<String, Origin>,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            listen: vec![DEFAULT_LISTEN.to_owned()],
+            telemetry_path: "/metrics".to_owned(),
+            max_requests: 40,
+            procfs: "/proc".into(),
+            sysfs: "/sys".into(),
+            rootfs: "/".into(),
+            state_directory: None,
+            log_level: "info".to_owned(),
+            collectors: [true; Source::COUNT],
+            thresholds: Thresholds::default(),
+            origins: BTreeMap::new(),
+        }
+    }
+}
+
+impl Config {
+    /// Who decided a setting.
+    #[must_use]
+    pub fn origin(&self, key: &str) -> Origin {
+        self.origins.get(key).copied().unwrap_or(Origin::Default)
+    }
+
+    /// Sets one setting, for any key of the table, a collector or a threshold.
+    ///
+    /// # Errors
+    /// Says what was expected there.
+    pub fn set(&mut self, key: &str, values: &[String], origin: Origin) -> Result<(), String> {
+        table::set(self, key, values)?;
+        self.origins.insert(key.to_owned(), origin);
+        Ok(())
+    }
+
+    /// Checks what only several settings together can get wrong: the keys that contradict each other,
+    /// and what is wrong with them.
+    ///
+    /// # Errors
+    /// The first contradiction.
+    pub fn contradictions(&self) -> Result<(), (&'static str, String)> {
+        let t = &self.thresholds;
+        let numbers = [
+            (
+                t.slope_short.0 < t.slope_long.0,
+                "thresholds.pool.slope_short",
+                "the short slope must be shorter than thresholds.pool.slope_long",
+            ),
+            (
+                t.exhaustion_level > t.reserve,
+                "thresholds.pool.exhaustion_level",
+                "exhaustion must be judged above thresholds.pool.reserve, or it is never seen coming",
+            ),
+            (
+                self.collectors.iter().any(|on| *on),
+                "collector",
+                "every collector is switched off; there would be nothing to serve",
+            ),
+        ];
+        if let Some((_, key, what)) = numbers.into_iter().find(|(fine, _, _)| !fine) {
+            return Err((key, what.to_owned()));
+        }
+        for (i, address) in self.listen.iter().enumerate() {
+            let port_of_choice = address.ends_with(":0");
+            if self.listen[..i].contains(address) && !port_of_choice {
+                return Err(("web.listen_address", format!("{address} is there twice")));
+            }
+        }
+        Ok(())
+    }
+}

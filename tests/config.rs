@@ -1,0 +1,295 @@
+//! Configuration: who wins, what is refused, and in which words.
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
+
+mod support;
+
+use std::fs;
+use std::process::Command;
+use support::{Exporter, exporter, root, value};
+
+/// Runs with a file; the file's path is shown as FILE.
+fn with_file(yaml: &[u8], args: &[&str], environment: &[(&str, &str)]) -> (i32, String, String) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("config.yml");
+    fs::write(&path, yaml).unwrap();
+    let path = path.to_str().unwrap();
+    let args: Vec<_> = args.iter().map(|arg| if *arg == "FILE" { path } else { arg }).collect();
+    let out = exporter().args(args).envs(environment.iter().copied()).output().expect("runs");
+    let text = |bytes| String::from_utf8(bytes).expect("text").replace(path, "FILE");
+    (out.status.code().unwrap(), text(out.stdout), text(out.stderr))
+}
+
+/// Each of these is refused with one line that names the place and the cure. Read by a person; when
+/// you change a message, read it again as somebody whose box is down.
+const WRONG: &[(&str, &str)] = &[
+    (
+        "web: {max_reqests: 3}",
+        "1:7: web.max_reqests: unknown key; did you mean \"web.max_requests\"?",
+    ),
+    ("wbe: {max_requests: 3}", "1:1: wbe: unknown key; did you mean \"web\"?"),
+    (
+        "colour: red",
+        "1:1: colour: unknown key; expected one of web, state, log, path, collector, thresholds",
+    ),
+    (
+        "web:\n  port: 9",
+        "2:3: web.port: unknown key; expected one of listen_address, telemetry_path, max_requests",
+    ),
+    (
+        "web:\n  listen-address: [':1']",
+        "2:3: web.listen-address: unknown key; did you mean \"web.listen_address\"?",
+    ),
+    ("web: 3", "1:6: web: expected settings (\"key: value\" lines), found \"3\""),
+    ("web: [a]", "1:6: web: expected settings (\"key: value\" lines), found \"a list\""),
+    ("web: yes please", "1:6: web: expected settings (\"key: value\" lines), found \"yes please\""),
+    ("- 1", "1:1: the file: expected settings (\"key: value\" lines), found \"a list\""),
+    ("just words", "1:1: the file: expected settings (\"key: value\" lines), found \"just words\""),
+    (
+        "web:\n  max_requests: lots",
+        "2:17: web.max_requests: expected a whole number from 1 to 65535, found \"lots\"",
+    ),
+    (
+        "web:\n  max_requests: 0",
+        "2:17: web.max_requests: expected a whole number from 1 to 65535, found \"0\"",
+    ),
+    (
+        "web:\n  max_requests: 70000",
+        "2:17: web.max_requests: expected a whole number from 1 to 65535, found \"70000\"",
+    ),
+    (
+        "web:\n  max_requests: -4",
+        "2:17: web.max_requests: expected a whole number from 1 to 65535, found \"-4\"",
+    ),
+    (
+        "web:\n  max_requests: 4.5",
+        "2:17: web.max_requests: expected a whole number from 1 to 65535, found \"4.5\"",
+    ),
+    ("web:\n  max_requests:", "2:16: web.max_requests: expected a value, found an empty one"),
+    ("web:\n  max_requests: [4]", "2:17: web.max_requests: expected one value, found a list"),
+    ("web:\n  max_requests: {a: 4}", "2:17: web.max_requests: expected a value, found a section"),
+    (
+        "web:\n  max_requests: 3\n  max_requests: 4",
+        "3:3: web.max_requests: this key is there twice",
+    ),
+    (
+        "web:\n  telemetry_path: metrics",
+        "2:19: web.telemetry_path: expected a path that begins with / and has no query, fragment or space, found \"metrics\"",
+    ),
+    ("web:\n  telemetry_path: /", "2:19: web.telemetry_path: / is another page of this server"),
+    (
+        "web:\n  listen_address: 10058",
+        "2:19: web.listen_address: expected HOST:PORT, [IPv6]:PORT or :PORT, found \"10058\"",
+    ),
+    (
+        "web:\n  listen_address: ['::1:10058']",
+        "2:19: web.listen_address: expected HOST:PORT, [IPv6]:PORT or :PORT, found \"::1:10058\"",
+    ),
+    ("web:\n  listen_address: []", "2:19: web.listen_address: expected at least one address"),
+    ("web:\n  listen_address: [[a]]", "2:19: web.listen_address: expected a list of plain values"),
+    ("web:\n  listen_address: [':1', ':1']", "2:1: web.listen_address: :1 is there twice"),
+    (
+        "state:\n  directory: var/lib",
+        "2:14: state.directory: expected an absolute path, found \"var/lib\"",
+    ),
+    ("path:\n  procfs: ''", "2:11: path.procfs: expected a value, found an empty one"),
+    (
+        "log: {level: inf}",
+        "1:14: log.level: expected one of off, error, warn, info, debug, found \"inf\"; did you mean \"info\"?",
+    ),
+    ("collector: {thermal: yes}", "1:22: collector.thermal: expected true or false, found \"yes\""),
+    (
+        "collector: {termal: true}",
+        "1:13: collector.termal: unknown key; did you mean \"collector.thermal\"?",
+    ),
+    ("collector: {gpu0: true}", "1:13: collector.gpu0: unknown key"),
+    (
+        "thresholds:\n  pool: {reserve: 4TiB}",
+        "2:19: thresholds.pool.reserve: expected a number with one of GiB, MiB, KiB, B, found \"4TiB\"",
+    ),
+    (
+        "thresholds:\n  pool: {reserve: 1000GiB}",
+        "2:19: thresholds.pool.reserve: expected 256MiB to 64GiB, found 1000GiB",
+    ),
+    (
+        "thresholds:\n  pool: {reserve: 1}",
+        "2:19: thresholds.pool.reserve: expected 256MiB to 64GiB, found 1",
+    ),
+    (
+        "thresholds:\n  pool: {reserv: 4GiB}",
+        "2:10: thresholds.pool.reserv: unknown key; did you mean \"thresholds.pool.reserve\"?",
+    ),
+    (
+        "thresholds:\n  pool: {fall_within: 10 minutes}",
+        "2:23: thresholds.pool.fall_within: expected a number with one of ms, s, m, h, found \"10 minutes\"",
+    ),
+    (
+        "thresholds:\n  lane: {age_limit_periods: 2.5}",
+        "2:29: thresholds.lane.age_limit_periods: expected a whole number, found \"2.5\"",
+    ),
+    (
+        "thresholds:\n  pool.reserve: 100GiB",
+        "2:17: thresholds.pool.reserve: expected 256MiB to 64GiB, found 100GiB",
+    ),
+    (
+        "thresholds:\n  pool:\n    slope_short: 20s\n    slope_long: 10s",
+        "3:1: thresholds.pool.slope_short: the short slope must be shorter than thresholds.pool.slope_long",
+    ),
+    (
+        "thresholds:\n  pool:\n    reserve: 20GiB\n    exhaustion_level: 8GiB",
+        "4:1: thresholds.pool.exhaustion_level: exhaustion must be judged above thresholds.pool.reserve, or it is never seen coming",
+    ),
+    ("web: {a: [1", "unknown key"),
+    ("web: {max_requests: 1", "not YAML: "),
+    ("\tweb: 1", "not YAML: "),
+    ("web: *nowhere", "not YAML: unknown anchor"),
+    ("--- {}\n--- {}", "not YAML: "),
+];
+
+#[test]
+fn wrong_files_are_refused_with_their_place_and_the_cure() {
+    assert!(WRONG.len() >= 40, "{}", WRONG.len());
+    for (yaml, says) in WRONG {
+        let (code, out, err) = with_file(yaml.as_bytes(), &["config", "check", "FILE"], &[]);
+        assert!(err.contains(says), "{yaml:?}\n  says {err:?}\n  not  {says:?}");
+        assert!(err.starts_with("gb10-exporter: FILE:"), "{err}");
+        assert_eq!((code, err.lines().count(), out.as_str()), (2, 1, ""), "{yaml:?}");
+        // The exporter itself refuses to start with it, in the same words.
+        let (code, _, start) = with_file(yaml.as_bytes(), &["--config.file", "FILE"], &[]);
+        assert_eq!((code, &start), (2, &err), "{yaml:?}");
+    }
+    let (code, _, err) = with_file(b"\xff\xfe", &["config", "check", "FILE"], &[]);
+    assert_eq!((code, err.as_str()), (2, "gb10-exporter: FILE is not UTF-8 text\n"));
+    let (code, _, err) = with_file(&vec![b'#'; 2 << 20], &["config", "check", "FILE"], &[]);
+    assert_eq!(code, 2);
+    assert!(err.contains("larger than 1 MiB"), "{err}");
+    let (code, _, err) = with_file(b"", &["--config.file", "/nowhere.yml"], &[]);
+    assert_eq!(
+        (code, err.as_str()),
+        (2, "gb10-exporter: /nowhere.yml cannot be read: No such file or directory (os error 2)\n")
+    );
+}
+
+#[test]
+fn what_only_flags_get_wrong_together_is_refused_too() {
+    let (code, _, err) =
+        with_file(b"", &["--web.listen-address", ":1", "--web.listen-address", ":1"], &[]);
+    assert_eq!((code, err.as_str()), (2, "gb10-exporter: web.listen_address: :1 is there twice\n"));
+    let (code, _, err) = with_file(b"", &[], &[("GB10_EXPORTER_WEB_MAX_REQUESTS", "many")]);
+    assert_eq!(code, 64);
+    assert!(err.contains("expected a whole number from 1 to 65535, found \"many\""), "{err}");
+}
+
+#[test]
+fn files_that_set_nothing_are_fine() {
+    for yaml in ["", "# nothing\n", "---\n", "web:\n", "collector: {}\n", "thresholds: {pool: }\n"]
+    {
+        let (code, out, err) = with_file(yaml.as_bytes(), &["config", "check", "FILE"], &[]);
+        assert_eq!((code, out.as_str()), (0, "FILE: fine, 0 settings\n"), "{yaml:?} {err}");
+    }
+}
+
+/// Flags win over the environment, the environment over the file, the file over the defaults; `config`
+/// says who did.
+#[test]
+fn the_last_word_is_told() {
+    let yaml = b"web: {max_requests: 1, telemetry_path: /file}\nlog: {level: warn}\n\
+        collector: {hwmon: false, dmi: false}\nthresholds: {pool: {reserve: 6 GiB}}\n";
+    let environment = [
+        ("GB10_EXPORTER_WEB_MAX_REQUESTS", "2"),
+        ("GB10_EXPORTER_LOG_LEVEL", "error"),
+        ("GB10_EXPORTER_COLLECTOR_DMI", "true"),
+    ];
+    let args = [
+        "config",
+        "--config.file",
+        "FILE",
+        "--web.max-requests",
+        "3",
+        "--no-collector.nvidia",
+        "--collector.hwmon",
+    ];
+    let (code, out, err) = with_file(yaml, &args, &environment);
+    assert_eq!(code, 0, "{err}");
+    for (setting, origin) in [
+        ("max_requests: 3", "flag"),
+        ("telemetry_path: /file", "file"),
+        ("level: error", "environment"),
+        ("hwmon: true", "flag"),
+        ("dmi: true", "environment"),
+        ("nvidia: false", "flag"),
+        ("thermal: true", "default"),
+        ("reserve: 6GiB", "file"),
+        ("comfort: 8GiB", "default"),
+    ] {
+        let line = out.lines().find(|line| line.trim_start().starts_with(&format!("{setting} ")));
+        let line = line.unwrap_or_else(|| panic!("no {setting} in {out}"));
+        assert!(line.ends_with(&format!("# {origin}")), "{line}");
+    }
+    // What it prints is a file that says the same.
+    let (code, again, err) = with_file(out.as_bytes(), &["config", "--config.file", "FILE"], &[]);
+    assert_eq!(code, 0, "{err}");
+    let bare = |text: &str| -> Vec<String> {
+        text.lines().map(|line| line.split(" #").next().unwrap().trim_end().to_owned()).collect()
+    };
+    assert_eq!(bare(&again), bare(&out));
+}
+
+#[test]
+fn thresholds_tells_every_number_with_its_reason() {
+    let yaml = b"thresholds: {pool: {reserve: 6GiB}}";
+    let (code, out, _) = with_file(yaml, &["thresholds", "--config.file", "FILE"], &[]);
+    assert_eq!(code, 0);
+    assert!(out.contains("pool.reserve = 6GiB  (file; default 4GiB, 256MiB to 64GiB)"), "{out}");
+    let rows = gb10_exporter::thresholds::Thresholds::ROWS.len();
+    assert_eq!(out.matches("    Why: ").count(), rows);
+}
+
+#[test]
+fn the_file_decides_what_is_served() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.yml");
+    fs::write(&file, "web: {listen_address: '127.0.0.1:0', telemetry_path: /m}\nthresholds: {pool: {reserve: 6GiB}}\ncollector: {thermal: false}\n").unwrap();
+    let mut command: Command = exporter();
+    let capture = root().join("tests/captures/spark-fe-idle.txt");
+    command
+        .arg("--config.file")
+        .arg(&file)
+        .arg("--capture")
+        .arg(capture)
+        .arg("--no-collector.buddyinfo");
+    let exporter = Exporter::spawn(command);
+    let metrics = exporter.get("/m");
+    assert_eq!(exporter.request("GET", "/metrics", "").status, 404);
+    assert_eq!(value(&metrics, "gb10_pool_reserve_bytes"), Some(6.0 * 1_073_741_824.0));
+    // Switched off is not failed: absent, with its reason, and no event about it.
+    for (source, reading) in
+        [("thermal", "thermal_zone.temp"), ("buddyinfo", "buddyinfo.free_blocks")]
+    {
+        let state = format!("gb10_source_state{{source=\"{source}\",state=\"disabled\"}}");
+        assert_eq!(value(&metrics, &state), Some(1.0));
+        let missing = format!("gb10_reading_missing{{reading=\"{reading}\",reason=\"disabled\"}}");
+        assert_eq!(value(&metrics, &missing), Some(1.0));
+    }
+    assert!(!metrics.contains("gb10_zone_temperature_celsius{"));
+    assert!(!metrics.contains("gb10_pool_contiguous_free_bytes{"));
+    assert!(metrics.contains("gb10_pool_segment_bytes{segment=\"free\"}"));
+    assert!(exporter.get("/api/v1/status").contains("\"events\": []"));
+}
+
+/// Without any collector of a lane, and without memory itself, the rest goes on.
+#[test]
+fn memory_itself_can_be_switched_off() {
+    let exporter = Exporter::start(&[
+        "--no-collector.meminfo",
+        "--no-collector.thermal",
+        "--no-collector.hwmon",
+    ]);
+    let metrics = exporter.get("/metrics");
+    assert!(!metrics.contains("gb10_pool_size_bytes "));
+    assert!(
+        metrics
+            .contains("gb10_reading_missing{reading=\"meminfo.MemTotal\",reason=\"disabled\"} 1")
+    );
+    assert!(metrics.contains("gb10_memory_major_faults_total "));
+    assert_eq!(exporter.request("GET", "/-/ready", "").status, 200);
+}
