@@ -122,14 +122,8 @@ pub fn cli(command: &Command) -> String {
     let mut command = command.clone().term_width(100);
     command.build();
     let mut out = format!("{GENERATED}# Command line\n");
-    let mut pages = vec![command];
-    let mut next = 0;
-    while let Some(page) = pages.get(next) {
-        let below: Vec<Command> =
-            page.get_subcommands().filter(|c| c.get_name() != "help").cloned().collect();
-        pages.splice(next + 1..next + 1, below);
-        next += 1;
-    }
+    let mut pages = Vec::new();
+    with_subcommands(&command, &mut pages);
     for mut page in pages {
         let _ = write!(
             out,
@@ -139,4 +133,12 @@ pub fn cli(command: &Command) -> String {
         );
     }
     out
+}
+
+/// A command and all below it, in the order of the help.
+fn with_subcommands(command: &Command, out: &mut Vec<Command>) {
+    out.push(command.clone());
+    for below in command.get_subcommands().filter(|below| below.get_name() != "help") {
+        with_subcommands(below, out);
+    }
 }

@@ -9,7 +9,11 @@ mod stream;
 
 use crate::config::{Config, paths};
 use crate::engine::{Engine, NoFrame};
-use crate::export::{html, prometheus, status::Status};
+use crate::export::{
+    html, prometheus,
+    prometheus::{Selection, SelectionError},
+    status::Status,
+};
 use crate::model::frame::Frame;
 use crate::model::source::Lane;
 use http_body_util::Full;
@@ -155,7 +159,10 @@ impl Site {
             response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
             response
         } else {
-            self.page(path, wants_gzip(request))
+            match self.selection(request) {
+                Ok(selection) => self.page(path, wants_gzip(request), selection),
+                Err(error) => text(StatusCode::BAD_REQUEST, format!("{error}\n")),
+            }
         };
         if request.method() == Method::HEAD {
             *response.body_mut() = Full::new(Bytes::new());
@@ -163,7 +170,17 @@ impl Site {
         response
     }
 
-    fn page(&self, path: &str, gzip: bool) -> Answer {
+    /// What a scrape asks for; other pages take no parameters.
+    fn selection(&self, request: &Request<Incoming>) -> Result<Option<Selection>, SelectionError> {
+        match request.uri().query() {
+            Some(query) if request.uri().path() == self.telemetry_path => {
+                Selection::from_query(form_urlencoded::parse(query.as_bytes()))
+            }
+            _ => Ok(None),
+        }
+    }
+
+    fn page(&self, path: &str, gzip: bool, selection: Option<Selection>) -> Answer {
         let page = match path {
             paths::HEALTHY => return text(StatusCode::OK, "healthy\n"),
             paths::READY => return self.ready(),
@@ -173,7 +190,12 @@ impl Site {
         };
         match self.engine.frame() {
             Ok(frame) => {
-                let bytes = page.bytes(&frame, &self.telemetry_path, gzip);
+                // A selection is nobody else's scrape: it is not kept.
+                let bytes = match selection {
+                    None => page.bytes(&frame, &self.telemetry_path, gzip),
+                    some if gzip => gzip::compress(&prometheus::encode(&frame, some)),
+                    some => prometheus::encode(&frame, some).into(),
+                };
                 let mut response = reply(StatusCode::OK, page.content_type, bytes);
                 let headers = response.headers_mut();
                 headers.insert(VARY, HeaderValue::from_static("Accept-Encoding"));
@@ -237,7 +259,7 @@ pub async fn serve(
     let site = Arc::new(Site {
         engine,
         telemetry_path: config.telemetry_path.clone(),
-        metrics: Page::new(prometheus::CONTENT_TYPE, |frame, _| prometheus::encode(frame)),
+        metrics: Page::new(prometheus::CONTENT_TYPE, |frame, _| prometheus::encode(frame, None)),
         status: Page::new("application/json", |frame, _| Status::of(frame).to_json()),
         home: Page::new("text/html; charset=utf-8", |frame, telemetry| {
             let links = [

@@ -163,7 +163,7 @@ fn driver_page_pools_are_no_emergency() {
         assert!(pool.headroom[*reader as usize].unwrap().0 > 0);
     }
     let texts = [
-        String::from_utf8(prometheus::encode(&f)).unwrap(),
+        String::from_utf8(prometheus::encode(&f, None)).unwrap(),
         gb10_exporter::export::terminal::render(&Status::of(&f), false),
     ];
     for text in texts {
@@ -178,7 +178,7 @@ fn driver_page_pools_are_no_emergency() {
         assert!(claims.is_empty(), "{claims:?}");
     }
     // Without GPU processes in sight nobody is named as the holder.
-    assert!(!String::from_utf8(prometheus::encode(&f)).unwrap().contains("holder="));
+    assert!(!String::from_utf8(prometheus::encode(&f, None)).unwrap().contains("holder="));
 }
 
 #[test]
@@ -222,7 +222,7 @@ fn a_container_without_sys_and_psi_still_tells_the_pool() {
     assert_eq!(f.snapshot.pressure.memory_some, Err(Missing::NotPresent));
     assert_eq!(f.snapshot.zones, Err(Missing::NotPresent));
     assert_eq!(f.snapshot.nvidia.page_pools, Err(Missing::Denied));
-    let text = String::from_utf8(prometheus::encode(&f)).unwrap();
+    let text = String::from_utf8(prometheus::encode(&f, None)).unwrap();
     assert!(!text.contains("gb10_pressure_stall_seconds_total{"));
     assert!(!text.contains("gb10_board_temperature_celsius "));
     assert!(text.contains(
@@ -244,7 +244,7 @@ impl sources::Files for Without<'_> {
 
 /// The series of a scrape that are about the machine, by name and labels.
 fn series(f: &Frame) -> std::collections::BTreeMap<String, String> {
-    let text = String::from_utf8(prometheus::encode(f)).unwrap();
+    let text = String::from_utf8(prometheus::encode(f, None)).unwrap();
     text.lines()
         .filter(|line| !line.starts_with('#') && !line.starts_with("gb10_reading_missing"))
         .map(|line| {
@@ -290,7 +290,7 @@ fn a_missing_file_costs_only_its_own_readings() {
                 continue;
             }
             tried += 1;
-            let text = String::from_utf8(prometheus::encode(&f)).unwrap();
+            let text = String::from_utf8(prometheus::encode(&f, None)).unwrap();
             // A sensor without its label goes by its number.
             let by_number = path.ends_with("device/path") || path.ends_with("_label");
             let named = by_number || text.contains("reason=\"denied\"");

@@ -125,6 +125,54 @@ fn gzip_when_accepted_and_only_then() {
     assert!(text.contains("gb10_pool_size_bytes 130663165952"));
 }
 
+/// Names of the families of a scrape that are not about the exporter itself.
+fn families(metrics: &str) -> Vec<&str> {
+    let about_itself = ["gb10_exporter_", "gb10_source_", "gb10_reading_", "gb10_lane_"];
+    let names = metrics.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next());
+    names.filter(|name| !about_itself.iter().any(|prefix| name.starts_with(prefix))).collect()
+}
+
+#[test]
+fn a_scrape_may_ask_for_some_collectors() {
+    let exporter = llm_server();
+    let all = exporter.get("/metrics");
+    let thermal = exporter.get("/metrics?collect[]=thermal");
+    assert_eq!(
+        families(&thermal),
+        [
+            "gb10_zone_temperature_celsius",
+            "gb10_zone_trip_celsius",
+            "gb10_board_temperature_celsius"
+        ]
+    );
+    assert!(thermal.contains("gb10_lane_ticks_total"), "what is said about the exporter stays");
+    let two = exporter.get("/metrics?collect%5B%5D=thermal&collect%5B%5D=pressure");
+    assert_eq!(families(&two).len(), 4);
+    let rest = exporter.get("/metrics?exclude[]=thermal&exclude[]=pressure");
+    assert_eq!(families(&rest).len() + 4, families(&all).len());
+    promtool(&rest);
+    for (query, says) in [
+        ("collect[]=thermal&exclude[]=vmstat", "collect[] and exclude[] cannot be combined\n"),
+        ("collect[]=cpu", "unknown collector \"cpu\"; expected one of meminfo, vmstat,"),
+        ("exclude[]=", "unknown collector \"\""),
+    ] {
+        let answer = exporter.request("GET", &format!("/metrics?{query}"), "");
+        assert_eq!(answer.status, 400, "{query}");
+        assert!(answer.text().starts_with(says), "{query}: {}", answer.text());
+    }
+    let packed = exporter.request("GET", "/metrics?collect[]=thermal", "Accept-Encoding: gzip\r\n");
+    assert_eq!(packed.header("content-encoding"), Some("gzip"));
+}
+
+/// Every metric says where it comes from, or is about the exporter.
+#[test]
+fn every_metric_belongs_to_a_collector() {
+    for metric in gb10_exporter::catalog::all() {
+        let about_itself = families(&format!("# TYPE {} gauge", metric.name)).is_empty();
+        assert_eq!(metric.sources.is_empty(), about_itself, "{}", metric.name);
+    }
+}
+
 /// Clients that read nothing hold their places, and one more is told so at once.
 #[test]
 fn requests_in_flight_are_limited() {

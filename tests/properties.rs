@@ -188,7 +188,7 @@ proptest! {
             let sum: u128 = p.parts.iter().flatten().map(|bytes| u128::from(bytes.0)).sum();
             prop_assert_eq!(sum, u128::from(p.size.0));
         }
-        check_scrape(&String::from_utf8(prometheus::encode(&f)).unwrap())?;
+        check_scrape(&String::from_utf8(prometheus::encode(&f, None)).unwrap())?;
         let status = Status::of(&f);
         let back: Status = serde_json::from_slice(&status.to_json()).unwrap();
         // Floats may lose their last digit on the way; the text is what people and scripts see.

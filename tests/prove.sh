@@ -5,6 +5,7 @@
 set -eu
 cd "$(dirname "$0")/.."
 seconds=${PROVE_SECONDS:-600}
+commit=$(git rev-parse --short HEAD)
 cargo build --release
 if ! command -v cargo-deny >/dev/null 2>&1 && [ ! -x target/tools/deny/bin/cargo-deny ]; then
     cargo install cargo-deny --locked --root target/tools/deny
@@ -38,7 +39,7 @@ files=$(ls "/proc/$server/fd" | wc -l)
 {
     echo "# Proofs"
     echo
-    echo "Written by \`make prove\` on $(date -u +%F), commit $(git rev-parse --short HEAD), $(nproc) cores of" \
+    echo "Written by \`make prove\` on $(date -u +%F), commit $commit, $(nproc) cores of" \
         "$(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), Linux $(uname -r)."
     echo
     echo "| proof | figure |"

@@ -10,6 +10,7 @@ mod pool;
 
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
+use crate::model::source::Source;
 use crate::units::Unit;
 use std::borrow::Cow;
 
@@ -58,6 +59,8 @@ pub struct Metric {
     pub unit: Unit,
     /// Label names, in the order of the values that `read` gives.
     pub labels: &'static [&'static str],
+    /// The sources that it comes from; none for what is said about the exporter itself.
+    pub sources: &'static [Source],
     /// What it is, and what is odd about it on these machines.
     pub help: &'static str,
     /// Where the figure comes from.
@@ -143,12 +146,13 @@ pub fn samples(metric: &Metric, frame: &Frame) -> Vec<Sample> {
 
 /// Writes a row of the table.
 macro_rules! metric {
-    ($name:literal, $kind:ident, $unit:ident, [$($label:literal),*], $stability:ident, $from:literal, $help:literal, $read:expr) => {
+    ($name:literal, $kind:ident, $unit:ident, [$($label:literal),* $(,)?], [$($source:ident),*], $stability:ident, $from:literal, $help:literal, $read:expr) => {
         $crate::catalog::Metric {
             name: $name,
             kind: $crate::catalog::Kind::$kind,
             unit: $crate::units::Unit::$unit,
             labels: &[$($label),*],
+            sources: &[$($crate::model::source::Source::$source),*],
             help: $help,
             from: $from,
             stability: $crate::catalog::Stability::$stability,
