@@ -16,7 +16,7 @@
 use gb10_exporter::cli::VERSION;
 use gb10_exporter::clock::{Clock, System};
 use gb10_exporter::derive::{self, State};
-use gb10_exporter::engine::{Engine, Options};
+use gb10_exporter::engine::{Engine, Options, Settings};
 use gb10_exporter::export::{prometheus, status::Status};
 use gb10_exporter::model::source::{Lane, Source};
 use gb10_exporter::model::{frame::Frame, reading::Missing, snapshot::Snapshot};
@@ -218,8 +218,7 @@ fn real_frame() -> Outcome<Arc<Frame>> {
     let engine = Engine::start(Options {
         files: Arc::new(Roots::default()),
         clock: Arc::new(System),
-        thresholds: Thresholds::default(),
-        collectors: [true; Source::COUNT],
+        settings: Settings { thresholds: Thresholds::default(), collectors: [true; Source::COUNT] },
         state_directory: None,
         version: VERSION,
     })

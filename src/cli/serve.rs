@@ -3,7 +3,7 @@
 use super::VERSION;
 use crate::clock::System;
 use crate::config::Config;
-use crate::engine::{Engine, Options};
+use crate::engine::{Engine, Options, Settings};
 use crate::server;
 use crate::sources::Files;
 use anyhow::Context;
@@ -24,8 +24,7 @@ pub(super) fn run(
     let engine = Arc::new(Engine::start(Options {
         files,
         clock: Arc::new(System),
-        thresholds: config.thresholds,
-        collectors: config.collectors,
+        settings: Settings { thresholds: config.thresholds, collectors: config.collectors },
         state_directory: config.state_directory.clone(),
         version: VERSION,
     })?);

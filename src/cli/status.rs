@@ -4,7 +4,7 @@ use super::{StatusArgs, VERSION, print};
 use crate::client;
 use crate::clock::System;
 use crate::config::paths;
-use crate::engine::{Engine, Options};
+use crate::engine::{Engine, Options, Settings};
 use crate::export::status::{FORMAT, Status};
 use crate::export::terminal;
 use anyhow::{Context, bail};
@@ -50,8 +50,7 @@ fn read_here(args: &StatusArgs) -> anyhow::Result<Status> {
     let engine = Engine::start(Options {
         files: args.given.files(&config)?,
         clock: Arc::new(System),
-        thresholds: config.thresholds,
-        collectors: config.collectors,
+        settings: Settings { thresholds: config.thresholds, collectors: config.collectors },
         state_directory: None,
         version: VERSION,
     })?;

@@ -70,6 +70,7 @@ impl State {
         self.available_min.iter_mut().for_each(|w| w.push(at, available));
         let within = Duration::from_secs_f64(t.fall_within.0);
         let high = self.recent_high.get_or_insert_with(|| Extreme::new(Keep::Max, within));
+        high.resize(within);
         high.push(at, available);
         let fall = high.get().unwrap_or(available) - available;
         self.fall_max.iter_mut().for_each(|w| w.push(at, fall));

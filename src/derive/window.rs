@@ -30,6 +30,11 @@ impl Extreme {
         Self { keep, length, candidates: VecDeque::new() }
     }
 
+    /// Changes the length from now on. A longer window fills up only with what comes.
+    pub const fn resize(&mut self, length: Duration) {
+        self.length = length;
+    }
+
     /// Adds a sample taken at `at`.
     pub fn push(&mut self, at: Duration, value: u64) {
         let beaten = |old: u64| match self.keep {

@@ -103,8 +103,9 @@ pub(super) fn periods_between(due: Moment, now: Moment, period: Duration) -> u64
 fn read_round(lane: Lane, shared: &Shared, files: &dyn Files) {
     let slot = &shared.slots[lane as usize];
     let mut next = slot.with(|round| round.clone());
+    let collectors = shared.settings.load().collectors;
     for source in lane.sources() {
-        if !shared.collectors[source.index()] {
+        if !collectors[source.index()] {
             next.snapshot.lose(source, Missing::Disabled);
             next.snapshot.read_at[source.index()] = None;
             next.sources[source.index()] =

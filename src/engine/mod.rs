@@ -20,7 +20,7 @@ use crate::model::frame::{Exporter, Frame};
 use crate::model::source::{Lane, Source};
 use crate::sources::Files;
 use crate::thresholds::Thresholds;
-use arc_swap::ArcSwapOption;
+use arc_swap::{ArcSwap, ArcSwapOption};
 use lane::Slot;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -29,16 +29,23 @@ use std::time::Duration;
 /// How long a stopping engine waits for its last write to the state file.
 const STOP_PATIENCE: Duration = Duration::from_secs(2);
 
+/// What may change while an engine runs. Each round and each tick uses one as a whole.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Settings {
+    /// The numbers that decide.
+    pub thresholds: Thresholds,
+    /// Which sources are read, by [`Source::index`].
+    pub collectors: [bool; Source::COUNT],
+}
+
 /// What an engine needs.
 pub struct Options {
     /// The machine's files.
     pub files: Arc<dyn Files + Send + Sync>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
-    /// The numbers that decide.
-    pub thresholds: Thresholds,
-    /// Which sources are read, by [`Source::index`].
-    pub collectors: [bool; Source::COUNT],
+    /// What may change later.
+    pub settings: Settings,
     /// Where the state file lives; without it nothing is remembered from run to run.
     pub state_directory: Option<PathBuf>,
     /// Version and commit.
@@ -68,7 +75,7 @@ pub enum NoFrame {
 struct Shared {
     clock: Arc<dyn Clock>,
     slots: [Slot; Lane::ALL.len()],
-    collectors: [bool; Source::COUNT],
+    settings: ArcSwap<Settings>,
     frame: ArcSwapOption<Frame>,
     bell: Bell,
 }
@@ -160,7 +167,7 @@ impl Engine {
         let shared = Arc::new(Shared {
             clock: options.clock,
             slots: std::array::from_fn(|_| Slot::new(started)),
-            collectors: options.collectors,
+            settings: ArcSwap::from_pointee(options.settings),
             frame: ArcSwapOption::empty(),
             bell: Bell::default(),
         });
@@ -170,7 +177,7 @@ impl Engine {
         let keeper = options.state_directory.map(keeper::Keeper::start).transpose()?;
         let exporter =
             Exporter { version: options.version.0, revision: options.version.1, started };
-        ticker::spawn(Arc::clone(&shared), options.thresholds, exporter, keeper)?;
+        ticker::spawn(Arc::clone(&shared), exporter, keeper)?;
         Ok(Self { shared })
     }
 
@@ -190,6 +197,11 @@ impl Engine {
     /// Waits until `count` frames have been made since the start, or `patience` is over.
     pub fn wait_for_frames(&self, count: u64, patience: Duration) {
         self.shared.bell.wait(patience, |rung| rung.frames >= count || rung.done);
+    }
+
+    /// Uses other settings from the next round and tick on. What was learned is kept.
+    pub fn reconfigure(&self, settings: Settings) {
+        self.shared.settings.store(Arc::new(settings));
     }
 
     /// Stops, and notes in the state file that the stop was orderly. Waits for neither a lane that

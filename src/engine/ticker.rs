@@ -26,7 +26,6 @@ const STACK: usize = 256 * 1024;
 
 struct Ticker {
     shared: Arc<Shared>,
-    thresholds: Thresholds,
     exporter: Exporter,
     keeper: Option<Keeper>,
     boots: BootLog,
@@ -38,13 +37,11 @@ struct Ticker {
 /// Starts the ticker's thread.
 pub(super) fn spawn(
     shared: Arc<Shared>,
-    thresholds: Thresholds,
     exporter: Exporter,
     keeper: Option<Keeper>,
 ) -> Result<(), StartError> {
     let mut ticker = Ticker {
         shared,
-        thresholds,
         exporter,
         keeper,
         boots: BootLog::default(),
@@ -92,16 +89,17 @@ impl Ticker {
 
     fn tick(&mut self) {
         let now = self.shared.clock.now();
-        let (snapshot, health) = assemble(&self.shared, now, &self.thresholds);
-        let verdicts = derive::derive(&mut self.state, &snapshot, &self.thresholds);
+        let thresholds = self.shared.settings.load().thresholds;
+        let (snapshot, health) = assemble(&self.shared, now, &thresholds);
+        let verdicts = derive::derive(&mut self.state, &snapshot, &thresholds);
         let boot = self.note_boot(&snapshot);
-        self.journal.note(&snapshot, &health, &verdicts, boot, &self.thresholds);
+        self.journal.note(&snapshot, &health, &verdicts, boot, &thresholds);
         self.number += 1;
         let frame = Frame {
             number: self.number,
             snapshot,
             verdicts,
-            thresholds: self.thresholds,
+            thresholds,
             health,
             boot,
             exporter: self.exporter,
