@@ -5,6 +5,7 @@
 //! scrapers cost little more than one.
 
 mod gzip;
+mod quiet;
 mod stream;
 
 use crate::config::{Config, paths};
@@ -25,6 +26,7 @@ use hyper::service::service_fn;
 use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
+use quiet::Quiet;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -48,6 +50,8 @@ const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 const MAX_CONNECTIONS: usize = 512;
 /// How long a stopping server waits for answers that are on their way.
 const DRAIN: Duration = Duration::from_secs(5);
+/// A complaint that clients can cause at will is made so often at the most.
+const SAME_AGAIN: Duration = Duration::from_secs(60);
 
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
@@ -305,22 +309,29 @@ async fn accept(
     graceful: Arc<GracefulShutdown>,
     connections: Arc<Semaphore>,
 ) {
-    let mut full = false;
+    let mut failures = Quiet::new(SAME_AGAIN);
+    let mut refusals = Quiet::new(SAME_AGAIN);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Out of descriptors, most likely: wait for some to come back instead of spinning.
-                tracing::warn!("cannot accept a connection: {error}");
+                if let Some(kept_back) = failures.may_say() {
+                    tracing::warn!(kept_back, "cannot accept a connection: {error}");
+                }
                 tokio::time::sleep(Duration::from_secs(1)).await;
                 continue;
             }
         };
-        let permit = Arc::clone(&connections).try_acquire_owned();
-        if std::mem::replace(&mut full, permit.is_err()) != permit.is_err() && permit.is_err() {
-            tracing::warn!("{MAX_CONNECTIONS} connections are open; more are refused");
-        }
-        let Ok(permit) = permit else { continue };
+        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
+            if let Some(kept_back) = refusals.may_say() {
+                tracing::warn!(
+                    kept_back,
+                    "{MAX_CONNECTIONS} connections are open; more are refused"
+                );
+            }
+            continue;
+        };
         // Head and body of an answer are two writes; without this the second may wait 40 ms for the
         // client's delayed acknowledgement.
         if stream.set_nodelay(true).is_err() {

@@ -12,6 +12,9 @@ pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1024 * MIB;
+/// The kernel tells the times of a process in ticks, and shows programs 100 of them a second on every
+/// architecture that this runs on, whatever its own timer does.
+const TICKS_PER_SECOND: f64 = 100.0;
 
 /// An amount of memory.
 #[derive(
@@ -198,6 +201,13 @@ impl Seconds {
     #[expect(clippy::cast_precision_loss, reason = "precise to a microsecond for 285 years")]
     pub const fn from_micro(micro: u64) -> Self {
         Self(micro as f64 / 1e6)
+    }
+
+    /// The times of a process count ticks.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "precise to a tick for a million years")]
+    pub const fn from_ticks(ticks: u64) -> Self {
+        Self(ticks as f64 / TICKS_PER_SECOND)
     }
 }
 

@@ -3,6 +3,7 @@
 
 mod support;
 
+use gb10_exporter::model::source::Source;
 use std::fs;
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -61,6 +62,33 @@ fn this_machines_parts_sum_to_its_memory() {
     let total: f64 = meminfo.split_whitespace().nth(1).unwrap().parse().unwrap();
     assert!((sum - total * 1024.0).abs() < 0.5, "{sum}");
     assert_eq!(value(&metrics, "gb10_pool_size_bytes"), Some(total * 1024.0));
+}
+
+/// What the exporter tells of itself, beside what the kernel tells another process of it.
+#[test]
+fn it_tells_what_it_costs_itself() {
+    let exporter = Exporter::start(&[]);
+    let metrics = exporter.get("/metrics");
+    let of = |name: &str| value(&metrics, name).unwrap_or_else(|| panic!("no {name}"));
+    let status = fs::read_to_string(format!("/proc/{}/status", exporter.child.id())).unwrap();
+    let line = |name: &str| -> f64 {
+        let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse().unwrap()
+    };
+    let near = |name: &str, want: f64| {
+        let got = of(name);
+        assert!((got - want).abs() < want / 2.0, "{name} is {got}, the kernel says {want}");
+    };
+    near("process_resident_memory_bytes", line("VmRSS") * 1024.0);
+    near("process_virtual_memory_bytes", line("VmSize") * 1024.0);
+    near("process_threads", line("Threads"));
+    assert!(of("process_cpu_seconds_total") < 20.0);
+    assert!((4.0..100.0).contains(&of("process_open_fds")));
+    assert!(of("process_max_fds") > of("process_open_fds"));
+    let now = std::process::Command::new("date").arg("+%s").output().unwrap();
+    let now: f64 = String::from_utf8(now.stdout).unwrap().trim().parse().unwrap();
+    let age = now - of("process_start_time_seconds");
+    assert!((-3.0..30.0).contains(&age), "started {age} s ago");
 }
 
 #[test]
@@ -207,6 +235,31 @@ fn requests_in_flight_are_limited() {
     drop(slow);
 }
 
+/// Clients come back as soon as they are refused; the log says so once.
+#[test]
+fn what_clients_can_cause_at_will_is_logged_once() {
+    let exporter = llm_server();
+    let connect = || TcpStream::connect(exporter.address).unwrap();
+    let mut held: Vec<_> = (0..512).map(|_| connect()).collect();
+    for round in 0..5 {
+        for _ in 0..3 {
+            let mut refused = connect();
+            refused.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+            let closed = refused.read(&mut [0]).is_ok_and(|length| length == 0);
+            assert!(closed, "one more than there is room for, round {round}");
+        }
+        // Room for one, which is taken again: the next refusal is no continuation.
+        drop(held.pop());
+        std::thread::sleep(Duration::from_millis(100));
+        held.push(connect());
+    }
+    let log = exporter.log.lock().unwrap().clone();
+    assert_eq!(log.matches("512 connections are open; more are refused").count(), 1, "{log}");
+    held.clear();
+    std::thread::sleep(Duration::from_millis(200));
+    exporter.get("/metrics");
+}
+
 #[test]
 fn both_signals_drain_and_end_with_success() {
     for name in ["TERM", "INT"] {
@@ -299,7 +352,8 @@ fn a_real_prometheus_sees_the_pool() {
     prometheus.wait_for("sum(gb10_pool_segment_bytes) - on() gb10_pool_size_bytes", 0.0);
     prometheus.wait_for("gb10_pool_segment_bytes{segment=\"unaccounted\"} > bool 98 * 2^30", 1.0);
     prometheus.wait_for("gb10_pool_headroom_bytes{reader=\"free\"} < bool 0", 1.0);
-    prometheus.wait_for("count(gb10_source_state == 1) by (job)", 15.0);
+    #[expect(clippy::cast_precision_loss, reason = "tens")]
+    prometheus.wait_for("count(gb10_source_state == 1) by (job)", Source::COUNT as f64);
     // Every name of the catalog that this machine has arrived as a series.
     let names = exporter.get("/metrics").lines().filter(|line| line.starts_with("# TYPE ")).count();
     #[expect(clippy::cast_precision_loss, reason = "tens")]

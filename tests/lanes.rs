@@ -82,7 +82,7 @@ fn when_memory_itself_hangs_nothing_is_frozen() {
     assert_eq!(state(&old, "thermal"), "ok");
     assert!(old.contains("gb10_zone_temperature_celsius{"));
     let log = exporter.log.lock().unwrap().clone();
-    assert!(log.contains("ERROR"), "the exporter is blind without meminfo: {log}");
+    assert!(log.contains("level=error"), "the exporter is blind without meminfo: {log}");
 }
 
 /// A lane that hangs does not hold up the stop.

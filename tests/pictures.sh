@@ -45,7 +45,7 @@ terminal() {
 "$binary" --capture tests/captures/spark-fe-llm-server.txt --web.listen-address 127.0.0.1:0 2>"$work/log" &
 server=$!
 for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    url=$(sed -n 's/.*listening on \(http:.*\)metrics/\1/p' "$work/log")
+    url=$(sed -n 's/.*listening on \(http:.*\)metrics.*/\1/p' "$work/log")
     [ -n "$url" ] && break
     sleep 0.2
 done

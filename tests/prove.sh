@@ -18,7 +18,7 @@ trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
 target/release/gb10-exporter --web.listen-address 127.0.0.1:0 --state.directory "$work/state" 2>"$work/log" &
 server=$!
 sleep 5
-url=$(sed -n 's/.*listening on \(http:.*metrics\)/\1/p' "$work/log")
+url=$(sed -n 's/.*listening on \(http:.*metrics\).*/\1/p' "$work/log")
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/$server/status"; }
 ticks() { curl -s "$url" | awk -v s="gb10_lane_ticks_total{lane=\"$1\"}" '$1 == s { print $2 }'; }
 cpu() { awk '{ s += $1 } END { printf "%d", s / 1000 }' /proc/"$server"/task/*/schedstat; }

@@ -7,6 +7,7 @@ mod health;
 mod machine;
 mod memory;
 mod pool;
+mod process;
 
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
@@ -133,7 +134,7 @@ pub(crate) fn flag(on: bool) -> f64 {
 
 /// Every metric, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [pool::ROWS, memory::ROWS, machine::ROWS, health::ROWS].into_iter().flatten()
+    [pool::ROWS, memory::ROWS, machine::ROWS, health::ROWS, process::ROWS].into_iter().flatten()
 }
 
 /// A metric's samples from a frame.
@@ -173,7 +174,10 @@ mod tests {
         for metric in all() {
             let name = metric.name;
             assert!(seen.insert(name), "{name} is there twice");
-            assert!(name.starts_with("gb10_"), "{name}");
+            // The names of a process's own metrics are the same in every exporter.
+            let own = process::ROWS.iter().any(|row| row.name == name);
+            let prefix = if own { "process_" } else { "gb10_" };
+            assert!(name.starts_with(prefix), "{name}");
             assert!(
                 name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_'),
                 "{name}"

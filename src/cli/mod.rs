@@ -2,6 +2,8 @@
 //! closed pipe is 0, because whoever closed it has read enough.
 
 mod config;
+mod log;
+mod notify;
 mod serve;
 mod settings;
 mod status;
@@ -11,7 +13,6 @@ use settings::Given;
 use std::io::{self, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
-use tracing::level_filters::LevelFilter;
 
 /// Version and commit of this build.
 pub const VERSION: (&str, &str) = (
@@ -112,7 +113,7 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(given) => given.config().and_then(|config| {
-            log_to_stderr(config.log_level.parse().unwrap_or(LevelFilter::INFO));
+            log::to_stderr(&config);
             serve::run(&config, given.files(&config)?)
         }),
         Command::Status(args) => status::run(&args),
@@ -135,17 +136,6 @@ pub fn main() -> ExitCode {
 
 fn closed_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-}
-
-fn log_to_stderr(level: LevelFilter) {
-    tracing_subscriber::fmt()
-        .with_writer(io::stderr)
-        .with_max_level(level)
-        .with_target(false)
-        .with_ansi(false)
-        // A log that cannot be written must not take the exporter with it.
-        .log_internal_errors(false)
-        .init();
 }
 
 /// Prints to standard output.

@@ -1,6 +1,6 @@
 //! `serve`: lanes, ticker, web server, until a signal.
 
-use super::VERSION;
+use super::{VERSION, notify};
 use crate::clock::System;
 use crate::config::Config;
 use crate::engine::{Engine, Options, Settings};
@@ -39,18 +39,23 @@ pub(super) fn run(
         .enable_all()
         .build()
         .context("cannot start the web server's runtime")?;
+    let watchdog = notify::Watchdog::start(&engine)?;
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        // From here on a signal means an orderly stop.
+        notify::ready();
         let stop = async {
             let name = tokio::select! {
                 _ = terminate.recv() => "SIGTERM",
                 _ = interrupt.recv() => "SIGINT",
             };
+            notify::stopping();
             tracing::info!("{name}: finishing answers that are on their way");
         };
         server::serve(listeners, Arc::clone(&engine), config, stop).await
     })?;
+    drop(watchdog);
     engine.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

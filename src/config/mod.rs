@@ -43,6 +43,16 @@ states! {
     }
 }
 
+states! {
+    /// How the log is written.
+    LogFormat {
+        /// `key=value` pairs.
+        Logfmt = "logfmt",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
 /// The configuration in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
@@ -62,6 +72,8 @@ pub struct Config {
     pub state_directory: Option<PathBuf>,
     /// How much is logged.
     pub log_level: String,
+    /// How it is written.
+    pub log_format: LogFormat,
     /// Which sources are read, by [`Source::index`].
     pub collectors: [bool; Source::COUNT],
     /// The numbers that decide.
@@ -81,6 +93,7 @@ impl Default for Config {
             rootfs: "/".into(),
             state_directory: None,
             log_level: "info".to_owned(),
+            log_format: LogFormat::Logfmt,
             collectors: [true; Source::COUNT],
             thresholds: Thresholds::default(),
             origins: BTreeMap::new(),

@@ -1,6 +1,6 @@
 //! The settings, once each.
 
-use super::{Config, paths};
+use super::{Config, LogFormat, paths};
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use crate::units::{GIB, KIB, MIB, Unit};
@@ -179,6 +179,24 @@ pub const ROWS: &[Row] = &[
             Ok(())
         },
         show: |c| vec![c.log_level.clone()],
+    },
+    Row {
+        key: "log.format",
+        value_name: "FORMAT",
+        help: "Log as logfmt or json",
+        many: false,
+        machine: false,
+        reloads: false,
+        set: |c, values| {
+            let name = one(values)?;
+            let format = LogFormat::ALL.iter().find(|format| format.as_str() == name);
+            c.log_format = *format.ok_or_else(|| {
+                let names: Vec<_> = LogFormat::ALL.iter().map(|f| f.as_str()).collect();
+                format!("expected one of {}, found {name:?}", names.join(", "))
+            })?;
+            Ok(())
+        },
+        show: |c| vec![c.log_format.as_str().to_owned()],
     },
     Row {
         key: "path.procfs",

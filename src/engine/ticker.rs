@@ -63,12 +63,15 @@ impl Ticker {
         let bell = &shared.bell;
         bell.wait(FIRST_GRACE, |rung| rung.stop || rung.rounds.iter().all(|rounds| *rounds > 0));
         let mut due = shared.clock.now();
+        let mut failing = false;
         loop {
             // A panic in a derivation costs this frame. The frame before it ages and is then refused
             // to scrapes, so that nobody is shown a frozen value.
-            if catch_unwind(AssertUnwindSafe(|| self.tick())).is_err() {
+            let failed = catch_unwind(AssertUnwindSafe(|| self.tick())).is_err();
+            if failed && !failing {
                 tracing::error!("a tick failed; this is a bug, please report it");
             }
+            failing = failed;
             let seen = bell.wait(Duration::ZERO, |_| true);
             let now = shared.clock.now();
             due.mono += PERIOD * u32::try_from(periods_between(due, now, PERIOD) + 1).unwrap_or(1);

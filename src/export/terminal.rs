@@ -3,6 +3,7 @@
 use super::looks::{Look, in_bar, look};
 use super::status::{ExhaustionPart, Figure, SourcePart, Status};
 use crate::model::pool::{Block, Reader, Segment, Window};
+use crate::model::source::{Source, SourceState};
 use crate::units::{Bytes, GIB, Seconds, SignedBytes};
 use std::fmt::Write;
 
@@ -282,6 +283,11 @@ fn unread(out: &mut String, status: &Status) -> Written {
         .sources
         .iter()
         .filter(|(_, source)| source.state.as_deref() != Some("ok"))
+        // A recorded machine lacks nothing when the exporter's own process is not on it.
+        .filter(|(name, source)| {
+            name.as_str() != Source::Process.as_str()
+                || source.state.as_deref() != Some(SourceState::NotPresent.as_str())
+        })
         .map(|(name, source)| {
             let why = source.message.as_deref().map(|m| format!(": {m}")).unwrap_or_default();
             format!("{name:<12} {}{why}", state(source))

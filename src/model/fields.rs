@@ -6,7 +6,7 @@
 use super::reading::{Reading, Value};
 use super::snapshot::Snapshot;
 use super::source::Source;
-use super::{machine, memory, pressure, sensors};
+use super::{machine, memory, pressure, process, sensors};
 use crate::units::Unit;
 
 /// Whether every machine has the reading.
@@ -54,6 +54,7 @@ pub fn all() -> impl Iterator<Item = &'static Field> {
         machine::Os::FIELDS,
         machine::Dmi::FIELDS,
         machine::Nvidia::FIELDS,
+        process::Process::FIELDS,
     ]
     .into_iter()
     .flatten()

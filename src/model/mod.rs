@@ -14,6 +14,7 @@ pub mod memory;
 pub mod moment;
 pub mod pool;
 pub mod pressure;
+pub mod process;
 pub mod reading;
 pub mod sensors;
 pub mod snapshot;

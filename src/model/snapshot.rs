@@ -5,6 +5,7 @@ use super::machine::{Dmi, Kernel, Load, Nvidia, Os, Stat, Uptime, VmSettings};
 use super::memory::{Blocks, Meminfo, Swaps, Vmstat};
 use super::moment::Moment;
 use super::pressure::Pressure;
+use super::process::Process;
 use super::reading::Missing;
 use super::sensors::{Hwmon, Zones};
 use super::source::Source;
@@ -74,4 +75,6 @@ snapshot! {
     dmi: Dmi = Dmi,
     /// NVIDIA kernel driver
     nvidia: Nvidia = Nvidia,
+    /// The exporter itself
+    process: Process = Process,
 }

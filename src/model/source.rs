@@ -65,6 +65,8 @@ states! {
         Dmi = "dmi",
         /// /proc/driver/nvidia
         Nvidia = "nvidia",
+        /// /proc/self
+        Process = "process",
     }
 }
 

@@ -41,6 +41,7 @@ pub fn read(source: Source, files: &dyn Files, into: &mut Snapshot) -> Result<()
         Source::OsRelease => sys::os_release::read(files, &mut into.os),
         Source::Dmi => sys::dmi::read(files, &mut into.dmi),
         Source::Nvidia => proc::nvidia::read(files, &mut into.nvidia),
+        Source::Process => proc::process::read(files, &mut into.process),
     }
 }
 

@@ -32,8 +32,11 @@ pub fn tool(name: &str) -> PathBuf {
 /// The exporter's binary.
 pub fn exporter() -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_gb10-exporter"));
-    // systemd sets this for services; a developer's shell may run in one.
-    command.env_remove("STATE_DIRECTORY").stdin(Stdio::null());
+    // systemd sets these for services; a developer's shell may run in one.
+    for name in ["STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
+        command.env_remove(name);
+    }
+    command.stdin(Stdio::null());
     command
 }
 
