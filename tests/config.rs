@@ -293,3 +293,85 @@ fn memory_itself_can_be_switched_off() {
     assert!(metrics.contains("gb10_memory_major_faults_total "));
     assert_eq!(exporter.request("GET", "/-/ready", "").status, 200);
 }
+
+/// SIGHUP: what may change changes, what needs a restart is said, a bad file is refused and the old
+/// one stays. Scrapes go on all the while.
+#[test]
+fn a_reload_takes_over_what_it_can() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.yml");
+    let write = |yaml: &str| {
+        let new = dir.path().join("new.yml");
+        fs::write(&new, yaml).unwrap();
+        fs::rename(new, &file).unwrap();
+    };
+    let reserve = "gb10_pool_reserve_bytes";
+    let gib = |n: f64| Some(n * 1_073_741_824.0);
+    write("thresholds: {pool: {reserve: 5GiB}}");
+    let exporter = Exporter::start(&["--config.file", file.to_str().unwrap()]);
+    assert_eq!(value(&exporter.get("/metrics"), reserve), gib(5.0));
+    let logged = |what: &str| {
+        exporter.wait_for_metrics(what, |_| exporter.log.lock().unwrap().contains(what));
+    };
+
+    write(
+        "thresholds: {pool: {reserve: 6GiB}}\ncollector: {pressure: false}\nweb: {max_requests: 7}\n",
+    );
+    exporter.signal("HUP");
+    let off = "gb10_source_state{source=\"pressure\",state=\"disabled\"}";
+    exporter.wait_for_metrics("the new reserve", |m| value(m, reserve) == gib(6.0));
+    exporter.wait_for_metrics("pressure off", |m| value(m, off) == Some(1.0));
+    logged("web.max_requests has changed and needs a restart");
+    logged("configuration read again: collector.pressure, thresholds.pool.reserve");
+
+    write("thresholds: {pool: {reserve: 7TiB}}");
+    exporter.signal("HUP");
+    logged("configuration refused, the old one stays in force");
+    logged("c.yml:1:30: thresholds.pool.reserve: expected a number with one of GiB");
+    assert_eq!(value(&exporter.get("/metrics"), reserve), gib(6.0));
+
+    write("log: {level: error}");
+    exporter.signal("HUP");
+    exporter.wait_for_metrics("the default reserve", |m| value(m, reserve) == gib(4.0));
+    exporter.wait_for_metrics("pressure on again", |m| value(m, off) == Some(0.0));
+    let before = exporter.log.lock().unwrap().len();
+    exporter.signal("HUP");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert_eq!(exporter.log.lock().unwrap().len(), before, "only errors are logged now");
+}
+
+/// Reloads under load lose no request and no tick.
+#[test]
+fn reloads_under_load_lose_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("c.yml");
+    fs::write(&file, "log: {level: warn}\n").unwrap();
+    let exporter =
+        Exporter::start(&["--config.file", file.to_str().unwrap(), "--log.level", "info"]);
+    let ticks = "gb10_lane_ticks_total{lane=\"fast\"}";
+    let first = value(&exporter.get("/metrics"), ticks).unwrap();
+    let began = std::time::Instant::now();
+    let address = exporter.address;
+    let scrapers: Vec<_> = (0..4)
+        .map(|_| {
+            std::thread::spawn(move || {
+                (0..500)
+                    .map(|_| support::request(address, "GET", "/metrics", "").status)
+                    .filter(|status| *status != 200)
+                    .count()
+            })
+        })
+        .collect();
+    let mut reloads = 0;
+    while scrapers.iter().any(|scraper| !scraper.is_finished()) || reloads < 20 {
+        exporter.signal("HUP");
+        reloads += 1;
+        std::thread::sleep(std::time::Duration::from_millis(50));
+    }
+    let failed: usize = scrapers.into_iter().map(|scraper| scraper.join().unwrap()).sum();
+    assert_eq!(failed, 0, "of 2000 requests during {reloads} reloads");
+    let metrics = exporter.wait_for_metrics("ticks go on", |m| {
+        value(m, ticks).unwrap() >= first + began.elapsed().as_secs_f64().floor() - 1.0
+    });
+    assert_eq!(value(&metrics, "gb10_lane_missed_ticks_total{lane=\"slow\"}"), Some(0.0));
+}

@@ -13,20 +13,39 @@ use tracing::{Event, Level, Subscriber};
 use tracing_subscriber::fmt::format::Writer;
 use tracing_subscriber::fmt::time::{FormatTime, time};
 use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
+use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// Changes how much is logged while the exporter runs.
+pub(super) struct Verbosity(Box<dyn Fn(LevelFilter) + Send + Sync>);
+
+impl Verbosity {
+    /// Logs this much from now on.
+    pub(super) fn set(&self, level: &str) {
+        (self.0)(parsed(level));
+    }
+}
+
+/// A level that the configuration has checked.
+fn parsed(level: &str) -> LevelFilter {
+    level.parse().unwrap_or(LevelFilter::INFO)
+}
 
 /// Starts the log, at the level and in the format of the configuration.
-pub(super) fn to_stderr(config: &Config) {
-    let level = config.log_level.parse().unwrap_or(LevelFilter::INFO);
-    tracing_subscriber::fmt()
+pub(super) fn to_stderr(config: &Config) -> Verbosity {
+    let (filter, handle) = reload::Layer::new(parsed(&config.log_level));
+    let lines = tracing_subscriber::fmt::layer()
         .with_writer(io::stderr)
-        .with_max_level(level)
         // A log that cannot be written must not take the exporter with it.
         .log_internal_errors(false)
-        .event_format(Lines(config.log_format))
-        .init();
+        .event_format(Lines(config.log_format));
+    tracing_subscriber::registry().with(filter).with(lines).init();
     let panics = Panics::default();
     std::panic::set_hook(Box::new(move |panic| panics.log(panic)));
+    // It fails only when the subscriber is gone, and then there is nothing to log to.
+    Verbosity(Box::new(move |level| drop(handle.reload(level))))
 }
 
 /// Panics go into the log like everything else. One is caught round each source and each tick and may

@@ -4,11 +4,13 @@
 mod config;
 mod log;
 mod notify;
+mod reload;
 mod serve;
 mod settings;
 mod status;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
+use reload::Reloader;
 use settings::Given;
 use std::io::{self, Write};
 use std::path::PathBuf;
@@ -113,8 +115,9 @@ pub fn main() -> ExitCode {
     };
     let result = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(given) => given.config().and_then(|config| {
-            log::to_stderr(&config);
-            serve::run(&config, given.files(&config)?)
+            let level = log::to_stderr(&config);
+            let files = given.files(&config)?;
+            serve::run(&config, files, Reloader::new(given, config.clone(), level))
         }),
         Command::Status(args) => status::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {

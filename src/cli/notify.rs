@@ -66,6 +66,11 @@ pub(super) fn ready() {
     tell(NotifyState::Ready);
 }
 
+/// The configuration is being read again; [`ready`] follows.
+pub(super) fn reloading() {
+    tell(NotifyState::Reloading);
+}
+
 /// The exporter has been told to stop.
 pub(super) fn stopping() {
     tell(NotifyState::Stopping);

@@ -1,5 +1,6 @@
 //! `serve`: lanes, ticker, web server, until a signal.
 
+use super::reload::Reloader;
 use super::{VERSION, notify};
 use crate::clock::System;
 use crate::config::Config;
@@ -18,6 +19,7 @@ const FIRST_FRAME: Duration = Duration::from_secs(2);
 pub(super) fn run(
     config: &Config,
     files: Arc<dyn Files + Send + Sync>,
+    mut reloader: Reloader,
 ) -> anyhow::Result<ExitCode> {
     // Bound before anything is started: an address that is taken is the commonest mistake.
     let listeners = server::bind(config)?;
@@ -43,12 +45,20 @@ pub(super) fn run(
     runtime.block_on(async {
         let mut terminate = signal(SignalKind::terminate())?;
         let mut interrupt = signal(SignalKind::interrupt())?;
+        let mut hangup = signal(SignalKind::hangup())?;
         // From here on a signal means an orderly stop.
         notify::ready();
         let stop = async {
-            let name = tokio::select! {
-                _ = terminate.recv() => "SIGTERM",
-                _ = interrupt.recv() => "SIGINT",
+            let name = loop {
+                tokio::select! {
+                    _ = terminate.recv() => break "SIGTERM",
+                    _ = interrupt.recv() => break "SIGINT",
+                    _ = hangup.recv() => {
+                        notify::reloading();
+                        reloader.reload(&engine).await;
+                        notify::ready();
+                    }
+                }
             };
             notify::stopping();
             tracing::info!("{name}: finishing answers that are on their way");

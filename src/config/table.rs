@@ -89,7 +89,7 @@ fn telemetry_path(path: &str) -> Result<(), String> {
 
 const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
 
-fn shown(path: &std::path::Path) -> Vec<String> {
+fn path_shown(path: &std::path::Path) -> Vec<String> {
     vec![path.display().to_string()]
 }
 
@@ -157,7 +157,7 @@ pub const ROWS: &[Row] = &[
             c.state_directory = Some(directory(values)?);
             Ok(())
         },
-        show: |c| c.state_directory.iter().flat_map(|path| shown(path)).collect(),
+        show: |c| c.state_directory.iter().flat_map(|path| path_shown(path)).collect(),
     },
     Row {
         key: "log.level",
@@ -165,7 +165,7 @@ pub const ROWS: &[Row] = &[
         help: "Log this much and less: off, error, warn, info, debug",
         many: false,
         machine: false,
-        reloads: false,
+        reloads: true,
         set: |c, values| {
             let level = one(values)?;
             if !LEVELS.contains(&level) {
@@ -209,7 +209,7 @@ pub const ROWS: &[Row] = &[
             c.procfs = directory(values)?;
             Ok(())
         },
-        show: |c| shown(&c.procfs),
+        show: |c| path_shown(&c.procfs),
     },
     Row {
         key: "path.sysfs",
@@ -222,7 +222,7 @@ pub const ROWS: &[Row] = &[
             c.sysfs = directory(values)?;
             Ok(())
         },
-        show: |c| shown(&c.sysfs),
+        show: |c| path_shown(&c.sysfs),
     },
     Row {
         key: "path.rootfs",
@@ -235,7 +235,7 @@ pub const ROWS: &[Row] = &[
             c.rootfs = directory(values)?;
             Ok(())
         },
-        show: |c| shown(&c.rootfs),
+        show: |c| path_shown(&c.rootfs),
     },
 ];
 
@@ -276,6 +276,20 @@ pub(super) fn set(config: &mut Config, key: &str, values: &[String]) -> Result<(
         return Ok(());
     }
     Err(format!("unknown key{}", nearest(key, keys())))
+}
+
+/// A setting as it would be written, for any key; empty for one that is not set.
+#[must_use]
+pub fn shown(config: &Config, key: &str) -> Vec<String> {
+    if let Some(row) = ROWS.iter().find(|row| row.key == key) {
+        return (row.show)(config);
+    }
+    if let Some(source) = key.strip_prefix(COLLECTOR).and_then(source_named) {
+        return vec![config.collectors[source.index()].to_string()];
+    }
+    let name = key.strip_prefix(THRESHOLD).unwrap_or_default();
+    let row = Thresholds::ROWS.iter().map(|row| row()).find(|row| row.name == name);
+    row.map(|row| amount(row.unit, (row.get)(&config.thresholds))).into_iter().collect()
 }
 
 fn source_named(name: &str) -> Option<Source> {
