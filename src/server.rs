@@ -6,6 +6,7 @@
 
 mod gzip;
 mod quiet;
+mod seats;
 mod stream;
 
 use crate::config::{Config, paths};
@@ -27,6 +28,7 @@ use hyper::{Method, Request, Response, StatusCode};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulShutdown;
 use quiet::Quiet;
+use seats::Seats;
 use std::convert::Infallible;
 use std::io;
 use std::net::{SocketAddr, ToSocketAddrs};
@@ -34,7 +36,6 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use stream::{Stalled, Watched};
 use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
 use tokio_io_timeout::TimeoutStream;
 
 /// A client must send its next request within this time. Longer than the usual scrape intervals, so
@@ -46,7 +47,8 @@ const MAX_BUFFER: usize = 8 * 1024;
 /// A client must take something of its answer within this time, or it loses its connection and its
 /// place among the requests in flight.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Connections kept at a time; one more is closed at once.
+/// Connections kept at a time; for one more the idlest gives way. Half of the usual limit on open
+/// files.
 const MAX_CONNECTIONS: usize = 512;
 /// How long a stopping server waits for answers that are on their way.
 const DRAIN: Duration = Duration::from_secs(5);
@@ -278,7 +280,7 @@ pub async fn serve(
         stalled: Stalled::default(),
     });
     let graceful = Arc::new(GracefulShutdown::new());
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let seats = Seats::new(MAX_CONNECTIONS);
     let mut accepting = Vec::new();
     for listener in listeners {
         let listener = TcpListener::from_std(listener)?;
@@ -286,7 +288,7 @@ pub async fn serve(
             listener,
             Arc::clone(&site),
             Arc::clone(&graceful),
-            Arc::clone(&connections),
+            Arc::clone(&seats),
         )));
     }
     stop.await;
@@ -307,10 +309,10 @@ async fn accept(
     listener: TcpListener,
     site: Arc<Site>,
     graceful: Arc<GracefulShutdown>,
-    connections: Arc<Semaphore>,
+    seats: Arc<Seats>,
 ) {
     let mut failures = Quiet::new(SAME_AGAIN);
-    let mut refusals = Quiet::new(SAME_AGAIN);
+    let mut evictions = Quiet::new(SAME_AGAIN);
     loop {
         let stream = match listener.accept().await {
             Ok((stream, _)) => stream,
@@ -323,15 +325,13 @@ async fn accept(
                 continue;
             }
         };
-        let Ok(permit) = Arc::clone(&connections).try_acquire_owned() else {
-            if let Some(kept_back) = refusals.may_say() {
-                tracing::warn!(
-                    kept_back,
-                    "{MAX_CONNECTIONS} connections are open; more are refused"
-                );
-            }
-            continue;
-        };
+        let (seat, crowded) = seats.take();
+        if crowded && let Some(kept_back) = evictions.may_say() {
+            tracing::warn!(
+                kept_back,
+                "{MAX_CONNECTIONS} connections are open; the idlest give way to new ones"
+            );
+        }
         // Head and body of an answer are two writes; without this the second may wait 40 ms for the
         // client's delayed acknowledgement.
         if stream.set_nodelay(true).is_err() {
@@ -341,7 +341,10 @@ async fn accept(
         stream.set_write_timeout(Some(WRITE_TIMEOUT));
         let stream = Watched::new(Box::pin(stream), site.stalled.clone());
         let site = Arc::clone(&site);
+        let seat = Arc::new(seat);
+        let asking = Arc::clone(&seat);
         let service = service_fn(move |request| {
+            asking.asked();
             let answer = site.answer(&request);
             async move { Ok::<_, Infallible>(answer) }
         });
@@ -353,8 +356,10 @@ async fn accept(
         let watched = graceful.watch(connection);
         tokio::spawn(async move {
             // A client that breaks off or sends garbage is its own affair.
-            let _ = watched.await;
-            drop(permit);
+            tokio::select! {
+                _ = watched => {}
+                () = seat.must_leave() => {}
+            }
         });
     }
 }
