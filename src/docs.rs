@@ -1,6 +1,8 @@
 //! The generated references: metrics, thresholds, command line.
 
 use crate::catalog::{self, Stability};
+use crate::config::Config;
+use crate::config::table::{ROWS, amount as config_amount};
 use crate::model::fields::{self, Presence};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
@@ -133,6 +135,74 @@ pub fn cli(command: &Command) -> String {
         );
     }
     out
+}
+
+/// deploy/gb10-exporter.yml: every setting with its default, commented out, and what it is for.
+#[must_use]
+pub fn example_config() -> String {
+    let mut out = String::from(
+        "# Settings of gb10-exporter: --config.file=/etc/gb10-exporter.yml\n#\n\
+         # Every line is commented out and shows the default. Flags and environment variables win over this\n\
+         # file. `gb10-exporter config check FILE` tells mistakes; `systemctl reload gb10-exporter` reads the\n\
+         # file again. Generated from the tables in src/ by `make docs`.\n",
+    );
+    let defaults = Config::default();
+    let mut section = "";
+    for row in ROWS {
+        let (head, name) = row.key.split_once('.').unwrap_or(("", row.key));
+        if head != section {
+            let _ = write!(out, "\n# {head}:\n");
+            section = head;
+        }
+        let restart = if row.reloads { "" } else { " Needs a restart." };
+        comment(&mut out, &format!("{}.{restart}", row.help.trim_end_matches('.')));
+        let values = (row.show)(&defaults);
+        let value = match (row.many, values.first()) {
+            (true, _) => format!("['{}']", values.join("', '")),
+            (false, Some(value)) => value.clone(),
+            // Nothing is the default: an example instead.
+            (false, None) => "/var/lib/gb10-exporter".to_owned(),
+        };
+        let _ = writeln!(out, "#   {name}: {value}");
+    }
+    let _ = write!(out, "\n# collector:\n");
+    comment(
+        &mut out,
+        "What is read. A source that is switched off is absent, with the reason disabled.",
+    );
+    for source in Source::ALL {
+        let _ = writeln!(
+            out,
+            "#   {}: true{:>w$} {}",
+            source.as_str(),
+            "#",
+            source.describe(),
+            w = 16 - source.as_str().len()
+        );
+    }
+    let _ = write!(out, "\n# thresholds:\n");
+    for row in Thresholds::ROWS.iter().map(|row| row()) {
+        comment(&mut out, row.doc);
+        let _ = writeln!(out, "#   {}: {}", row.name, config_amount(row.unit, row.default));
+    }
+    out
+}
+
+/// A remark of the example, wrapped.
+fn comment(out: &mut String, text: &str) {
+    const WIDTH: usize = 92;
+    let mut line = String::new();
+    for word in text.split_whitespace() {
+        if !line.is_empty() && line.len() + 1 + word.len() > WIDTH {
+            let _ = writeln!(out, "#   # {line}");
+            line.clear();
+        }
+        if !line.is_empty() {
+            line.push(' ');
+        }
+        line.push_str(word);
+    }
+    let _ = writeln!(out, "#   # {line}");
 }
 
 /// A command and all below it, in the order of the help.

@@ -51,7 +51,7 @@
 //! | [`capture`] | model, units, sources | clock |
 //! | [`config`] | model, thresholds, units | |
 //! | [`export`] | catalog, model, units | input and output, clock |
-//! | [`docs`] | catalog, thresholds, model, units | |
+//! | [`docs`] | catalog, config, thresholds, model, units | |
 //! | [`clock`] | model | |
 //! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
 //! | [`server`] | engine, export, model, config | |

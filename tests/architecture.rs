@@ -17,7 +17,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &["model", "units", "sources"]),
     ("config", &["model", "thresholds", "units"]),
     ("export", &["catalog", "model", "units"]),
-    ("docs", &["catalog", "thresholds", "model", "units"]),
+    ("docs", &["catalog", "config", "thresholds", "model", "units"]),
     ("clock", &["model"]),
     (
         "engine",

@@ -3,8 +3,10 @@
 
 mod support;
 
+use gb10_exporter::config::{Config, Origin, file, table};
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::process::Command;
 use support::{exporter, root, tool};
 
@@ -124,4 +126,33 @@ fn promtool_takes_the_scrape_job() {
         String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr);
     assert!(out.status.success() && said.contains("SUCCESS"), "{said}");
     assert!(job.contains(":10058"), "the port is the exporter's own");
+}
+
+/// The example configuration names every setting, and with its marks taken off it is accepted and says
+/// what is the default anyway.
+#[test]
+fn the_example_configuration_is_one() {
+    let text = fs::read_to_string(root().join("deploy/gb10-exporter.yml")).unwrap();
+    let bare: String = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# "))
+        .filter(|line| line.starts_with("  ") || line.ends_with(':'))
+        .flat_map(|line| [line, "\n"])
+        .collect();
+    let mut config = Config::default();
+    file::apply(Path::new("example"), &bare, &mut config).unwrap_or_else(|e| panic!("{e}\n{bare}"));
+    for key in table::keys() {
+        assert_eq!(config.origin(&key), Origin::File, "{key} is not in it");
+        if key != "state.directory" {
+            assert_eq!(
+                table::shown(&config, &key),
+                table::shown(&Config::default(), &key),
+                "{key}"
+            );
+        }
+    }
+    // As it is shipped it sets nothing.
+    let mut untouched = Config::default();
+    file::apply(Path::new("example"), &text, &mut untouched).unwrap();
+    assert_eq!(untouched, Config::default());
 }

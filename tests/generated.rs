@@ -13,6 +13,7 @@ fn references_match_the_tables() {
     golden("docs/METRICS.md", &docs::metrics());
     golden("docs/THRESHOLDS.md", &docs::thresholds());
     golden("docs/CLI.md", &docs::cli(&cli::command()));
+    golden("deploy/gb10-exporter.yml", &docs::example_config());
 }
 
 /// A stable name or label that goes away breaks somebody's dashboard: the list changes on purpose.

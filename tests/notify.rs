@@ -102,3 +102,12 @@ fn a_dead_socket_does_no_harm() {
     service.exporter.signal("TERM");
     assert_eq!(service.exporter.wait().0, Some(0));
 }
+
+#[test]
+fn a_reload_is_told_from_its_begin_to_its_end() {
+    let service = Service::start(None);
+    assert_eq!(service.hears(SOON).as_deref().map(str::trim), Some("READY=1"));
+    service.exporter.signal("HUP");
+    assert_eq!(service.hears(SOON).as_deref().map(str::trim), Some("RELOADING=1"));
+    assert_eq!(service.hears(SOON).as_deref().map(str::trim), Some("READY=1"));
+}
