@@ -335,7 +335,7 @@ const fn exact(bytes: u64) -> f64 {
     bytes as f64
 }
 
-/// A number in a unit, as [`number`] reads it.
+/// A number in a unit, as it is read back.
 #[must_use]
 pub fn amount(unit: Unit, value: f64) -> String {
     let scaled = |suffix: &str| {
