@@ -142,7 +142,7 @@ pub fn cli(command: &Command) -> String {
 pub fn example_config() -> String {
     let mut out = String::from(
         "# Settings of gb10-exporter: --config.file=/etc/gb10-exporter.yml\n#\n\
-         # Every line is commented out and shows the default. Flags and environment variables win over this\n\
+         # Every line is commented out and shows the default, or an example. Flags and environment win over this\n\
          # file. `gb10-exporter config check FILE` tells mistakes; `systemctl reload gb10-exporter` reads the\n\
          # file again. Generated from the tables in src/ by `make docs`.\n",
     );

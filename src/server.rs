@@ -147,18 +147,20 @@ struct Site {
     home: Page,
     max_requests: usize,
     stalled: Stalled,
+    refusals: Mutex<Quiet>,
 }
 
 type Answer = Response<Full<Bytes>>;
 
 impl Site {
     fn answer(&self, request: &Request<Incoming>) -> Answer {
-        if self.stalled.now() >= self.max_requests {
-            return text(StatusCode::SERVICE_UNAVAILABLE, "too many requests at a time\n");
-        }
         let path = request.uri().path();
         let known = path == self.telemetry_path || paths::TAKEN.contains(&path);
-        let mut response = if !known {
+        // A probe is answered whatever others do: restarting a healthy exporter would help nobody.
+        let probe = [paths::HEALTHY, paths::READY].contains(&path);
+        let mut response = if !probe && self.stalled.now() >= self.max_requests {
+            self.refuse()
+        } else if !known {
             text(StatusCode::NOT_FOUND, "not found\n")
         } else if !matches!(*request.method(), Method::GET | Method::HEAD) {
             let mut response = text(StatusCode::METHOD_NOT_ALLOWED, "only GET and HEAD\n");
@@ -174,6 +176,19 @@ impl Site {
             *response.body_mut() = Full::new(Bytes::new());
         }
         response
+    }
+
+    /// Too many clients do not read what they have asked for.
+    fn refuse(&self) -> Answer {
+        let mut quiet = self.refusals.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(kept_back) = quiet.may_say() {
+            let most = self.max_requests;
+            tracing::warn!(
+                kept_back,
+                "{most} clients do not read their answers; requests are refused"
+            );
+        }
+        text(StatusCode::SERVICE_UNAVAILABLE, "too many requests at a time\n")
     }
 
     /// What a scrape asks for; other pages take no parameters.
@@ -278,6 +293,7 @@ pub async fn serve(
         }),
         max_requests: config.max_requests,
         stalled: Stalled::default(),
+        refusals: Mutex::new(Quiet::new(SAME_AGAIN)),
     });
     let graceful = Arc::new(GracefulShutdown::new());
     let seats = Seats::new(MAX_CONNECTIONS);

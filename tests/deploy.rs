@@ -56,8 +56,12 @@ fn the_example_of_the_defaults_is_accepted() {
     let example = defaults.lines().find_map(|line| line.strip_prefix("#   ARGS=")).unwrap();
     let args: Vec<&str> = example.trim_matches('"').split_whitespace().collect();
     assert!(args.len() > 1, "{example}");
-    let out = exporter().args(&args).arg("--help").output().expect("runs");
+    // The real thing but for the place of the file.
+    let here = root().join("deploy/gb10-exporter.yml");
+    let args = args.iter().map(|arg| arg.replace("/etc/gb10-exporter.yml", here.to_str().unwrap()));
+    let out = exporter().arg("config").args(args).output().expect("runs");
     assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    assert!(String::from_utf8_lossy(&out.stdout).contains("['127.0.0.1:10058']"));
     assert_eq!(defaults.lines().last(), Some("ARGS=\"\""), "nothing is changed by itself");
 }
 

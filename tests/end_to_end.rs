@@ -222,6 +222,14 @@ fn requests_in_flight_are_limited() {
         let answer = exporter.request("GET", "/metrics", "");
         if answer.status == 503 {
             assert_eq!(answer.text(), "too many requests at a time\n");
+            for probe in ["/-/healthy", "/-/ready"] {
+                assert_eq!(
+                    exporter.request("GET", probe, "").status,
+                    200,
+                    "{probe} always answers"
+                );
+            }
+            assert!(exporter.log.lock().unwrap().contains("2 clients do not read their answers"));
             break;
         }
         assert!(began.elapsed() < Duration::from_secs(30), "never refused");

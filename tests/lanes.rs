@@ -5,7 +5,7 @@ mod support;
 
 use std::fs;
 use std::time::{Duration, Instant};
-use support::{Machine, value};
+use support::{Machine, exporter, value};
 
 fn ticks(metrics: &str, lane: &str) -> f64 {
     value(metrics, &format!("gb10_lane_ticks_total{{lane=\"{lane}\"}}")).unwrap()
@@ -97,6 +97,26 @@ fn a_hung_lane_does_not_delay_the_stop() {
     let (code, log) = exporter.wait();
     assert_eq!(code, Some(0), "{log}");
     assert!(began.elapsed() < Duration::from_secs(5), "{:?}", began.elapsed());
+}
+
+/// A stop that comes while the exporter still waits for its first reading is an orderly one too.
+#[test]
+fn a_stop_during_the_start_is_orderly() {
+    let machine = Machine::new("spark-fe-idle");
+    machine.block("proc/meminfo");
+    let mut child = exporter()
+        .args(["--web.listen-address", "127.0.0.1:0"])
+        .arg(format!("--path.procfs={}", machine.path("proc").display()))
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .unwrap();
+    std::thread::sleep(Duration::from_millis(400));
+    for name in ["-HUP", "-TERM"] {
+        let pid = child.id().to_string();
+        let status = std::process::Command::new("kill").args([name, &pid]).status().unwrap();
+        assert!(status.success());
+    }
+    assert_eq!(child.wait().unwrap().code(), Some(0));
 }
 
 /// What a stranger's machine may put in the way: each costs its own readings and says why.

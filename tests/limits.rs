@@ -138,7 +138,8 @@ fn hostile_clients_cost_bounded_memory_and_delay_nothing() {
     let seconds = began.elapsed().as_secs_f64();
     for (lane, period) in [("fast", 1.0), ("sensors", 1.0), ("slow", 5.0)] {
         let done = ticks(&last, lane) - ticks(&first, lane);
-        assert!(done >= (seconds / period).floor() - 1.0, "{lane}: {done} rounds in {seconds} s");
+        // One round is under way; a busy machine may have missed one more.
+        assert!(done >= (seconds / period).floor() - 2.0, "{lane}: {done} rounds in {seconds} s");
     }
 }
 
@@ -165,11 +166,13 @@ fn being_killed_at_any_moment_never_spoils_the_state() {
         })
         .collect();
     let written: u32 = threads.into_iter().map(|thread| thread.join().unwrap()).sum();
-    assert!(written > 100, "only {written} of 200 kills found a state file");
+    assert!(written > 40, "only {written} of 200 starts came to write the state file");
 }
 
-/// Starts, waits, kills; true when there is a state file, which then must be whole.
+/// Starts, waits, kills; true when this start has written the state file. One that is there is whole.
 fn kill_once(dir: &Path, delay: u64, stop_first: bool) -> bool {
+    let file = dir.join("state.json");
+    let before = fs::read(&file).ok();
     let mut child = exporter()
         .args(["--web.listen-address", "127.0.0.1:0", "--log.level", "off"])
         .arg("--state.directory")
@@ -186,10 +189,10 @@ fn kill_once(dir: &Path, delay: u64, stop_first: bool) -> bool {
     }
     let _ = child.kill();
     child.wait().unwrap();
-    let Ok(text) = fs::read_to_string(dir.join("state.json")) else { return false };
+    let Ok(text) = fs::read_to_string(&file) else { return false };
     let state: serde_json::Value =
         serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text:?}"));
     assert_eq!(state["version"], 1, "{text}");
     assert!(state["boots"].as_array().is_some_and(|boots| !boots.is_empty()), "{text}");
-    true
+    before.as_deref() != Some(text.as_bytes())
 }

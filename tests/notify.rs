@@ -59,7 +59,7 @@ fn ready_watching_and_stopping_are_told() {
     for _ in 0..2 {
         assert_eq!(service.hears(SOON).as_deref().map(str::trim), Some("WATCHDOG=1"));
     }
-    assert!(began.elapsed() < LIMIT + Duration::from_secs(2), "{:?}", began.elapsed());
+    assert!(began.elapsed() < LIMIT + Duration::from_secs(6), "{:?}", began.elapsed());
     service.exporter.signal("TERM");
     let mut last = String::new();
     while let Some(word) = service.hears(Duration::from_secs(1)) {

@@ -19,7 +19,9 @@ pub(super) fn show(given: &Given<true>) -> anyhow::Result<ExitCode> {
 /// Says whether a file would be accepted.
 pub(super) fn check(path: &Path) -> anyhow::Result<ExitCode> {
     let mut config = Config::default();
-    file::apply(path, &read(path)?, &mut config)?;
+    let text = read(path)?;
+    file::apply(path, &text, &mut config)?;
+    file::consistent(path, &text, &config)?;
     let keys = crate::config::table::keys().filter(|key| config.origin(key) == Origin::File);
     print(format!("{}: fine, {} settings\n", path.display(), keys.count()).as_bytes())?;
     Ok(ExitCode::SUCCESS)

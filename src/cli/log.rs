@@ -22,6 +22,11 @@ use tracing_subscriber::util::SubscriberInitExt;
 pub(super) struct Verbosity(Box<dyn Fn(LevelFilter) + Send + Sync>);
 
 impl Verbosity {
+    /// Logs as much as the more talkative of two levels.
+    pub(super) fn set_louder(&self, a: &str, b: &str) {
+        (self.0)(parsed(a).max(parsed(b)));
+    }
+
     /// Logs this much from now on.
     pub(super) fn set(&self, level: &str) {
         (self.0)(parsed(level));

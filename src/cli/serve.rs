@@ -11,7 +11,7 @@ use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 
 /// How long the start waits for the first frame before it serves without one.
 const FIRST_FRAME: Duration = Duration::from_secs(2);
@@ -23,6 +23,15 @@ pub(super) fn run(
 ) -> anyhow::Result<ExitCode> {
     // Bound before anything is started: an address that is taken is the commonest mistake.
     let listeners = server::bind(config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the web server's runtime")?;
+    // From here on a signal means an orderly stop or a reload, and no longer a sudden end.
+    let mut signals = {
+        let _context = runtime.enter();
+        Signals::listen().context("cannot listen for signals")?
+    };
     let engine = Arc::new(Engine::start(Options {
         files,
         clock: Arc::new(System),
@@ -37,29 +46,11 @@ pub(super) fn run(
     if config.state_directory.is_none() {
         tracing::info!("no state directory: unclean boots are not told (see --state.directory)");
     }
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .context("cannot start the web server's runtime")?;
     let watchdog = notify::Watchdog::start(&engine)?;
     runtime.block_on(async {
-        let mut terminate = signal(SignalKind::terminate())?;
-        let mut interrupt = signal(SignalKind::interrupt())?;
-        let mut hangup = signal(SignalKind::hangup())?;
-        // From here on a signal means an orderly stop.
         notify::ready();
         let stop = async {
-            let name = loop {
-                tokio::select! {
-                    _ = terminate.recv() => break "SIGTERM",
-                    _ = interrupt.recv() => break "SIGINT",
-                    _ = hangup.recv() => {
-                        notify::reloading();
-                        reloader.reload(&engine).await;
-                        notify::ready();
-                    }
-                }
-            };
+            let name = signals.until_stop(&mut reloader, &engine).await;
             notify::stopping();
             tracing::info!("{name}: finishing answers that are on their way");
         };
@@ -69,4 +60,40 @@ pub(super) fn run(
     engine.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)
+}
+
+/// The signals that mean something.
+struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    hangup: Signal,
+}
+
+impl Signals {
+    fn listen() -> std::io::Result<Self> {
+        Ok(Self {
+            terminate: signal(SignalKind::terminate())?,
+            interrupt: signal(SignalKind::interrupt())?,
+            hangup: signal(SignalKind::hangup())?,
+        })
+    }
+
+    /// Reloads as often as it is asked for, until it is asked to stop: then at once, even while a
+    /// configuration file is being read that does not answer.
+    async fn until_stop(&mut self, reloader: &mut Reloader, engine: &Engine) -> &'static str {
+        loop {
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                _ = self.hangup.recv() => {}
+            }
+            notify::reloading();
+            let reading = reloader.begin();
+            tokio::select! {
+                _ = self.terminate.recv() => return "SIGTERM",
+                _ = self.interrupt.recv() => return "SIGINT",
+                () = reloader.finish(reading, engine) => notify::ready(),
+            }
+        }
+    }
 }

@@ -12,8 +12,8 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A configuration file is a page or two; this is a mistake.
-const MAX_FILE: u64 = 1024 * 1024;
+/// A configuration file is a page or two; this is a mistake, and the parser would take its time with it.
+const MAX_FILE: u64 = 64 * 1024;
 /// Key of the flag that names the file.
 const CONFIG_FILE: &str = "config.file";
 const CONFIG_FILE_ENV: &str = "GB10_EXPORTER_CONFIG_FILE";
@@ -24,48 +24,51 @@ const CAPTURE: &str = "capture";
 pub(super) struct Given<const ALL: bool> {
     file: Option<PathBuf>,
     capture: Option<PathBuf>,
-    values: Vec<(String, Vec<String>, Origin)>,
+    values: Vec<(String, Vec<String>)>,
 }
 
 fn rows(all: bool) -> impl Iterator<Item = &'static Row> {
     ROWS.iter().filter(move |row| all || row.machine)
 }
 
-/// A row as an argument. Its default is shown and not taken: an argument that nobody gave must not
-/// win over the file.
+/// A row as an argument. Its default and its variable are shown and not taken by the parser: an
+/// argument that nobody typed must neither win over the file nor contradict one that somebody did.
 fn argument(row: &'static Row) -> Arg {
     let default = (row.show)(&Config::default());
-    let help = match default.as_slice() {
-        [] => row.help.to_owned(),
-        values => format!("{} [default: {}]", row.help, values.join(", ")),
-    };
+    let mut help = row.help.to_owned();
+    if !default.is_empty() {
+        help = format!("{help} [default: {}]", default.join(", "));
+    }
+    let commas = if row.many { ", separated by commas" } else { "" };
     let action = if row.many { ArgAction::Append } else { ArgAction::Set };
     Arg::new(row.key)
         .long(row.flag())
         .value_name(row.value_name)
-        .help(help)
-        .env(row.environment())
-        .hide_env_values(true)
+        .help(format!("{help} [env: {}{commas}]", row.environment()))
         .action(action)
         .value_parser(move |text: &str| row.check(&[text.to_owned()]).map(|()| text.to_owned()))
 }
 
-/// `--collector.NAME` and `--no-collector.NAME`, as node_exporter has them.
+/// Key and variable of a collector.
+fn collector_names(source: Source) -> (String, String) {
+    let variable = format!("GB10_EXPORTER_COLLECTOR_{}", source.as_str().to_uppercase());
+    (format!("{COLLECTOR}{}", source.as_str()), variable)
+}
+
+/// `--collector.NAME` and `--no-collector.NAME`, as node_exporter has them. The later one counts.
 fn collector(source: Source) -> [Arg; 2] {
-    let key = format!("{COLLECTOR}{}", source.as_str());
+    let (key, variable) = collector_names(source);
     let off = format!("no-{key}");
     [
         Arg::new(key.clone())
             .long(key.clone())
-            .env(format!("GB10_EXPORTER_COLLECTOR_{}", source.as_str().to_uppercase()))
-            .hide_env_values(true)
             .value_name("true|false")
             .num_args(0..=1)
             .require_equals(true)
             .default_missing_value("true")
             .value_parser(clap::value_parser!(bool))
             .overrides_with(off.clone())
-            .help(format!("Read {} [default: true]", source.describe()))
+            .help(format!("Read {} [default: true] [env: {variable}]", source.describe()))
             .help_heading("Collectors"),
         Arg::new(off.clone()).long(off).action(ArgAction::SetTrue).overrides_with(key).hide(true),
     ]
@@ -78,9 +81,9 @@ impl<const ALL: bool> Args for Given<ALL> {
                 Arg::new(CONFIG_FILE)
                     .long(CONFIG_FILE)
                     .value_name("FILE")
-                    .help("YAML file with settings; flags and environment win over it")
-                    .env(CONFIG_FILE_ENV)
-                    .hide_env_values(true)
+                    .help(format!(
+                        "YAML file with settings; flags and environment win over it [env: {CONFIG_FILE_ENV}]"
+                    ))
                     .value_parser(clap::value_parser!(PathBuf)),
             )
             .arg(
@@ -105,12 +108,18 @@ impl<const ALL: bool> Args for Given<ALL> {
     }
 }
 
-/// Who gave an argument, if anybody did.
-fn origin(matches: &ArgMatches, key: &str) -> Option<Origin> {
-    match matches.value_source(key)? {
-        ValueSource::CommandLine => Some(Origin::Flag),
-        ValueSource::EnvVariable => Some(Origin::Environment),
-        _ => None,
+/// Whether somebody typed an argument.
+fn typed(matches: &ArgMatches, key: &str) -> bool {
+    matches.value_source(key) == Some(ValueSource::CommandLine)
+}
+
+/// A variable that is set to something; an empty one counts as not set.
+fn variable(name: &str) -> anyhow::Result<Option<String>> {
+    match std::env::var(name) {
+        Ok(value) if value.is_empty() => Ok(None),
+        Ok(value) => Ok(Some(value)),
+        Err(std::env::VarError::NotPresent) => Ok(None),
+        Err(std::env::VarError::NotUnicode(_)) => bail!("{name}: expected UTF-8 text"),
     }
 }
 
@@ -122,20 +131,19 @@ impl<const ALL: bool> FromArgMatches for Given<ALL> {
             values: Vec::new(),
         };
         for row in rows(ALL) {
-            if let Some(origin) = origin(matches, row.key) {
+            if typed(matches, row.key) {
                 let values = matches.get_many::<String>(row.key).into_iter().flatten().cloned();
-                given.values.push((row.key.to_owned(), values.collect(), origin));
+                given.values.push((row.key.to_owned(), values.collect()));
             }
         }
         for source in Source::ALL.iter().filter(|_| ALL) {
-            let key = format!("{COLLECTOR}{}", source.as_str());
-            let off = format!("no-{key}");
-            if matches.get_flag(&off) {
-                given.values.push((key, vec!["false".to_owned()], Origin::Flag));
-            } else if let Some(origin) = origin(matches, &key)
+            let (key, _) = collector_names(*source);
+            if matches.get_flag(&format!("no-{key}")) {
+                given.values.push((key, vec!["false".to_owned()]));
+            } else if typed(matches, &key)
                 && let Some(on) = matches.get_one::<bool>(&key)
             {
-                given.values.push((key, vec![on.to_string()], origin));
+                given.values.push((key, vec![on.to_string()]));
             }
         }
         Ok(given)
@@ -156,19 +164,50 @@ impl<const ALL: bool> Given<ALL> {
             let set = config.set("state.directory", &[directory], Origin::Environment);
             set.map_err(|what| anyhow!("STATE_DIRECTORY: {what}"))?;
         }
-        if let Some(path) = &self.file {
-            file::apply(path, &read(path)?, &mut config)?;
+        let file = match &self.file {
+            Some(path) => Some(path.clone()),
+            None => variable(CONFIG_FILE_ENV)?.map(PathBuf::from),
+        };
+        let text = file.as_deref().map(read).transpose()?;
+        if let (Some(path), Some(text)) = (&file, &text) {
+            file::apply(path, text, &mut config)?;
         }
-        for (key, values, origin) in &self.values {
+        Self::take_environment(&mut config)?;
+        for (key, values) in &self.values {
             // Each was checked when it was parsed; together they may still say the same thing twice.
-            config.set(key, values, *origin).map_err(|what| anyhow!("{key}: {what}"))?;
+            config.set(key, values, Origin::Flag).map_err(|what| anyhow!("{key}: {what}"))?;
         }
-        config.contradictions().map_err(|(key, what)| anyhow!("{key}: {what}"))?;
+        // Only now: a flag may cure what the file alone would get wrong.
+        match (&file, &text) {
+            (Some(path), Some(text)) => file::consistent(path, text, &config)?,
+            _ => config.contradictions().map_err(|c| anyhow!("{}: {}", c.keys[0], c.what))?,
+        }
         if self.capture.is_some() {
             // A recorded machine's boots are not this machine's.
             config.state_directory = None;
         }
         Ok(config)
+    }
+
+    /// What the environment says of settings that this command has.
+    fn take_environment(config: &mut Config) -> anyhow::Result<()> {
+        let mut take = |name: &str, key: &str, many: bool| -> anyhow::Result<()> {
+            let Some(value) = variable(name)? else { return Ok(()) };
+            let values: Vec<String> = if many {
+                value.split(',').map(|part| part.trim().to_owned()).collect()
+            } else {
+                vec![value]
+            };
+            config.set(key, &values, Origin::Environment).map_err(|what| anyhow!("{name}: {what}"))
+        };
+        for row in rows(ALL) {
+            take(&row.environment(), row.key, row.many)?;
+        }
+        for source in Source::ALL.iter().filter(|_| ALL) {
+            let (key, name) = collector_names(*source);
+            take(&name, &key, false)?;
+        }
+        Ok(())
     }
 
     /// The files to read: this machine's, or a recorded one's.
@@ -187,6 +226,10 @@ impl<const ALL: bool> Given<ALL> {
 /// The text of a configuration file.
 pub(super) fn read(path: &Path) -> anyhow::Result<String> {
     let failed = |e| file::FileError::Read(path.to_owned(), e);
+    // A pipe or a device would be waited for.
+    if !std::fs::metadata(path).map_err(failed)?.is_file() {
+        bail!("{} is not a file", path.display());
+    }
     let mut bytes = Vec::new();
     std::fs::File::open(path)
         .map_err(failed)?
@@ -194,7 +237,7 @@ pub(super) fn read(path: &Path) -> anyhow::Result<String> {
         .read_to_end(&mut bytes)
         .map_err(failed)?;
     if bytes.len() as u64 > MAX_FILE {
-        bail!("{} is larger than 1 MiB; that is no configuration file", path.display());
+        bail!("{} is larger than 64 KiB; that is no configuration file", path.display());
     }
     String::from_utf8(bytes).map_err(|_| anyhow!("{} is not UTF-8 text", path.display()))
 }

@@ -42,22 +42,46 @@ pub fn apply(path: &Path, text: &str, config: &mut Config) -> Result<(), FileErr
     let result = section.deserialize(serde_yaml::Deserializer::from_str(text));
     result.map_err(|error| {
         let at = error.location().map(|l| (l.line(), l.column()));
-        // The parser's own words, for what is not YAML at all; it repeats the place at their end.
-        let own = || {
-            let text = error.to_string();
-            let end = text.find(" at line ").unwrap_or(text.len());
-            format!("not YAML: {}", &text[..end])
-        };
-        FileError::Wrong { path: path.to_owned(), at, what: said.take().unwrap_or_else(own) }
-    })?;
-    config_is_consistent(path, text, config)
+        let what = tidy(&said.take().unwrap_or_else(|| in_its_own_words(&error)));
+        FileError::Wrong { path: path.to_owned(), at, what }
+    })
 }
 
-fn config_is_consistent(path: &Path, text: &str, config: &Config) -> Result<(), FileError> {
-    config.contradictions().map_err(|(key, what)| FileError::Wrong {
+/// What the parser says, for what is not YAML at all. It repeats the place at the end.
+fn in_its_own_words(error: &serde_yaml::Error) -> String {
+    let text = error.to_string();
+    let end = text.find(" at line ").unwrap_or(text.len());
+    match &text[..end] {
+        words if words.contains("more than one document") => {
+            "expected one YAML document, found several".to_owned()
+        }
+        words if words.contains("invalid type") => {
+            format!("expected plain YAML without tags: {words}")
+        }
+        words => format!("not YAML: {words}"),
+    }
+}
+
+/// As it may stand in one line of a log: without control characters, and not without end.
+fn tidy(text: &str) -> String {
+    const LONGEST: usize = 300;
+    let mut line: String =
+        text.chars().map(|c| if c.is_control() { ' ' } else { c }).take(LONGEST).collect();
+    if text.chars().count() > LONGEST {
+        line.push_str("...");
+    }
+    line
+}
+
+/// Checks the settings together, and says where in the file the mistake is.
+///
+/// # Errors
+/// The first contradiction.
+pub fn consistent(path: &Path, text: &str, config: &Config) -> Result<(), FileError> {
+    config.contradictions().map_err(|wrong| FileError::Wrong {
         path: path.to_owned(),
-        at: line_of(text, key).map(|line| (line, 1)),
-        what: format!("{key}: {what}"),
+        at: wrong.keys.iter().find_map(|key| line_of(text, key)).map(|line| (line, 1)),
+        what: format!("{}: {}", wrong.keys[0], wrong.what),
     })
 }
 
@@ -159,6 +183,15 @@ impl<'de> Visitor<'de> for Section<'_, '_> {
     }
 }
 
+/// `; did you mean "log.level"?` for a key whose section was left out.
+fn elsewhere(key: &str) -> String {
+    let end = format!(".{key}");
+    table::keys()
+        .find(|known| known.ends_with(&end))
+        .map(|known| format!("; did you mean {known:?}?"))
+        .unwrap_or_default()
+}
+
 /// What may stand directly below a section: settings and sections.
 fn children(prefix: &str) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
@@ -196,6 +229,9 @@ impl Visitor<'_> for Key<'_, '_, '_> {
 
     fn visit_str<E: serde::de::Error>(self, key: &str) -> Result<String, E> {
         let full = format!("{}{key}", self.section.prefix);
+        if key == "<<" {
+            return Err(self.section.fail("merge keys (<<) are not supported here".to_owned()));
+        }
         if self.seen.iter().any(|seen| seen == key) {
             return Err(self.section.fail(format!("{full}: this key is there twice")));
         }
@@ -206,6 +242,7 @@ impl Visitor<'_> for Key<'_, '_, '_> {
         let here = children(prefix);
         let near =
             nearest(&full, table::keys().chain(here.iter().map(|name| format!("{prefix}{name}"))));
+        let near = if near.is_empty() { elsewhere(key) } else { near };
         let near =
             if near.is_empty() { format!("; expected one of {}", here.join(", ")) } else { near };
         Err(self.section.fail(format!("{full}: unknown key{near}")))
@@ -218,6 +255,18 @@ impl Visitor<'_> for Key<'_, '_, '_> {
     fn visit_bool<E: serde::de::Error>(self, value: bool) -> Result<String, E> {
         self.visit_str(&value.to_string())
     }
+
+    fn visit_i64<E: serde::de::Error>(self, value: i64) -> Result<String, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<String, E> {
+        self.visit_str(&value.to_string())
+    }
+
+    fn visit_unit<E: serde::de::Error>(self) -> Result<String, E> {
+        self.visit_str("~")
+    }
 }
 
 /// The value of a setting: one scalar, or a list of them.
@@ -228,6 +277,10 @@ struct Setting<'a, 'b, 'c> {
 
 impl Setting<'_, '_, '_> {
     fn set<E: serde::de::Error>(self, values: &[String]) -> Result<(), E> {
+        // Whether joined by dots or nested: once is enough.
+        if self.section.config.borrow().origin(&self.key) == Origin::File {
+            return Err(self.section.fail(format!("{}: this key is there twice", self.key)));
+        }
         let result = self.section.config.borrow_mut().set(&self.key, values, Origin::File);
         result.map_err(|what| self.section.fail(format!("{}: {what}", self.key)))
     }
@@ -265,6 +318,14 @@ impl<'de> Visitor<'de> for Setting<'_, '_, '_> {
     }
 
     fn visit_f64<E: serde::de::Error>(self, value: f64) -> Result<(), E> {
+        self.set(&[value.to_string()])
+    }
+
+    fn visit_u128<E: serde::de::Error>(self, value: u128) -> Result<(), E> {
+        self.set(&[value.to_string()])
+    }
+
+    fn visit_i128<E: serde::de::Error>(self, value: i128) -> Result<(), E> {
         self.set(&[value.to_string()])
     }
 

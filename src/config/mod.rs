@@ -118,39 +118,46 @@ impl Config {
         Ok(())
     }
 
-    /// Checks what only several settings together can get wrong: the keys that contradict each other,
-    /// and what is wrong with them.
+    /// Checks what only several settings together can get wrong.
     ///
     /// # Errors
     /// The first contradiction.
-    pub fn contradictions(&self) -> Result<(), (&'static str, String)> {
+    pub fn contradictions(&self) -> Result<(), Contradiction> {
+        let of = |key: &str| table::shown(self, key).join(", ");
+        let against = |keys: [&'static str; 2], what: &str| {
+            let what = format!("{} {what} {} ({})", of(keys[0]), keys[1], of(keys[1]));
+            Err(Contradiction { keys, what })
+        };
         let t = &self.thresholds;
-        let numbers = [
-            (
-                t.slope_short.0 < t.slope_long.0,
-                "thresholds.pool.slope_short",
-                "the short slope must be shorter than thresholds.pool.slope_long",
-            ),
-            (
-                t.exhaustion_level > t.reserve,
-                "thresholds.pool.exhaustion_level",
-                "exhaustion must be judged above thresholds.pool.reserve, or it is never seen coming",
-            ),
-            (
-                self.collectors.iter().any(|on| *on),
-                "collector",
-                "every collector is switched off; there would be nothing to serve",
-            ),
-        ];
-        if let Some((_, key, what)) = numbers.into_iter().find(|(fine, _, _)| !fine) {
-            return Err((key, what.to_owned()));
+        if t.slope_short.0 >= t.slope_long.0 {
+            let keys = ["thresholds.pool.slope_short", "thresholds.pool.slope_long"];
+            return against(keys, "must be shorter than");
+        }
+        if t.exhaustion_level <= t.reserve {
+            let keys = ["thresholds.pool.exhaustion_level", "thresholds.pool.reserve"];
+            return against(keys, "must be above the reserve, or it is never seen coming;");
+        }
+        if !self.collectors.iter().any(|on| *on) {
+            let what =
+                "every collector is switched off; there would be nothing to serve".to_owned();
+            return Err(Contradiction { keys: ["collector", "collector"], what });
         }
         for (i, address) in self.listen.iter().enumerate() {
             let port_of_choice = address.ends_with(":0");
             if self.listen[..i].contains(address) && !port_of_choice {
-                return Err(("web.listen_address", format!("{address} is there twice")));
+                let what = format!("{address} is there twice");
+                return Err(Contradiction { keys: ["web.listen_address"; 2], what });
             }
         }
         Ok(())
     }
+}
+
+/// Settings that cannot both be meant.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Contradiction {
+    /// Their keys; the message is about the first.
+    pub keys: [&'static str; 2],
+    /// What is wrong.
+    pub what: String,
 }

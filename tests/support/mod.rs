@@ -36,6 +36,9 @@ pub fn exporter() -> Command {
     for name in ["STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(name);
     }
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GB10_EXPORTER_")) {
+        command.env_remove(name);
+    }
     command.stdin(Stdio::null());
     command
 }
