@@ -2,13 +2,12 @@
 
 use crate::catalog::{self, Stability};
 use crate::config::Config;
-use crate::config::table::{ROWS, amount as config_amount};
+use crate::config::table::{ROWS, amount};
 use crate::model::fields::{self, Presence};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::thresholds::Thresholds;
-use crate::units::{Bytes, Seconds, Unit};
 use clap::Command;
 use std::fmt::Write;
 
@@ -77,23 +76,6 @@ fn states<'a>(out: &mut String, label: &str, all: impl Iterator<Item = (&'a str,
     let _ = write!(out, "\n### {label}\n\n");
     for (name, text) in all {
         let _ = writeln!(out, "- `{name}`: {text}");
-    }
-}
-
-/// A number in a unit, as a person writes it.
-fn amount(unit: Unit, value: f64) -> String {
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "byte counts are whole and positive"
-    )]
-    let bytes = || Bytes(value as u64).to_string();
-    match unit {
-        Unit::Bytes => bytes(),
-        Unit::BytesPerSecond => format!("{}/s", bytes()),
-        Unit::Seconds if value < 1.0 => format!("{value} s"),
-        Unit::Seconds => Seconds(value).to_string(),
-        _ => value.to_string(),
     }
 }
 
@@ -183,7 +165,7 @@ pub fn example_config() -> String {
     let _ = write!(out, "\n# thresholds:\n");
     for row in Thresholds::ROWS.iter().map(|row| row()) {
         comment(&mut out, row.doc);
-        let _ = writeln!(out, "#   {}: {}", row.name, config_amount(row.unit, row.default));
+        let _ = writeln!(out, "#   {}: {}", row.name, amount(row.unit, row.default));
     }
     out
 }

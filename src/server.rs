@@ -9,6 +9,7 @@ mod quiet;
 mod seats;
 mod stream;
 
+use crate::config::table::split_address;
 use crate::config::{Config, paths};
 use crate::engine::{Engine, NoFrame};
 use crate::export::{
@@ -58,8 +59,8 @@ const SAME_AGAIN: Duration = Duration::from_secs(60);
 /// Why the server cannot listen.
 #[derive(Debug, thiserror::Error)]
 pub enum ListenError {
-    /// Not an address.
-    #[error("cannot listen on {0:?}: expected HOST:PORT, [IPv6]:PORT or :PORT")]
+    /// Not an address; the configuration has checked it before.
+    #[error("cannot listen on {0:?}: that is no address")]
     Address(String),
     /// The operating system refused.
     #[error("cannot listen on {0}")]
@@ -76,8 +77,7 @@ pub fn bind(config: &Config) -> Result<Vec<std::net::TcpListener>, ListenError> 
 
 fn bind_one(address: &str) -> Result<std::net::TcpListener, ListenError> {
     let unlike = || ListenError::Address(address.to_owned());
-    let (host, port) = address.rsplit_once(':').ok_or_else(unlike)?;
-    let port: u16 = port.parse().map_err(|_| unlike())?;
+    let (host, port) = split_address(address).ok_or_else(unlike)?;
     let candidates: Vec<SocketAddr> = if host.is_empty() {
         // Both families on one socket; IPv4 alone where the kernel has no IPv6.
         vec![SocketAddr::from(([0_u16; 8], port)), SocketAddr::from(([0_u8; 4], port))]
@@ -110,7 +110,6 @@ struct Page {
     made: Mutex<Option<Made>>,
 }
 
-#[derive(Clone)]
 struct Made {
     frame: u64,
     plain: Bytes,

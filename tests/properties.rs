@@ -4,20 +4,13 @@
 mod support;
 
 use gb10_exporter::capture::Capture;
-use gb10_exporter::derive::{self, State};
 use gb10_exporter::export::{prometheus, status::Status, terminal};
 use gb10_exporter::model::fields;
-use gb10_exporter::model::frame::{Boot, Exporter, Frame, Health};
-use gb10_exporter::model::moment::Moment;
-use gb10_exporter::model::reading::{Missing, Value};
-use gb10_exporter::model::snapshot::Snapshot;
-use gb10_exporter::model::source::Source;
-use gb10_exporter::sources::{self, FileError, Files};
-use gb10_exporter::thresholds::Thresholds;
+use gb10_exporter::model::reading::Value;
+use gb10_exporter::sources::{FileError, Files};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
-use std::sync::{Arc, OnceLock};
-use std::time::Duration;
+use std::sync::OnceLock;
 
 /// What is done to a file.
 #[derive(Clone, Debug)]
@@ -136,26 +129,6 @@ fn damaged() -> impl Strategy<Value = Damaged> {
     })
 }
 
-fn frame(files: &dyn Files) -> Frame {
-    let at = Moment { mono: Duration::from_secs(100), wall: Duration::from_secs(1_700_000_000) };
-    let mut snapshot = Snapshot::absent(at, Missing::Pending);
-    for &source in Source::ALL {
-        let _ = sources::read(source, files, &mut snapshot);
-        snapshot.read_at[source.index()] = Some(at);
-    }
-    let thresholds = Thresholds::default();
-    Frame {
-        number: 1,
-        verdicts: derive::derive(&mut State::default(), &snapshot, &thresholds),
-        snapshot,
-        thresholds,
-        health: Health::default(),
-        boot: Boot { unclean: Err(Missing::Disabled), previous_seen: Err(Missing::Disabled) },
-        exporter: Exporter { version: "0", revision: "0", started: at },
-        events: Arc::default(),
-    }
-}
-
 /// The scrape's own rules: each sample is `name{labels} number`, finite, and no series is there twice.
 fn check_scrape(text: &str) -> Result<(), TestCaseError> {
     let mut seen = BTreeSet::new();
@@ -174,7 +147,7 @@ proptest! {
 
     #[test]
     fn a_damaged_machine_is_told_truthfully(machine in damaged()) {
-        let f = frame(&machine);
+        let f = support::frame(&machine);
         for field in fields::all() {
             let mut wild = None;
             (field.visit)(&f.snapshot, &mut |key, reading| {

@@ -13,12 +13,33 @@ fi
 PATH="$PWD/target/tools/deny/bin:$PATH"
 cargo deny check bans licenses sources
 
+command -v systemd-analyze >/dev/null 2>&1 || {
+    echo "prove: systemd-analyze is missing (Debian: apt-get install systemd)" >&2
+    exit 1
+}
 work=$(mktemp -d)
 trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
 target/release/gb10-exporter --web.listen-address 127.0.0.1:0 --state.directory "$work/state" 2>"$work/log" &
 server=$!
+sed "s|/usr/local/bin/gb10-exporter|$PWD/target/release/gb10-exporter|" deploy/systemd/gb10-exporter.service \
+    >"$work/gb10-exporter.service"
+if systemd-analyze verify "$work/gb10-exporter.service" 2>&1 | grep gb10-exporter; then
+    echo "prove: systemd does not take the unit" >&2
+    exit 1
+fi
+exposure=$(systemd-analyze security --offline=true --threshold=20 "$work/gb10-exporter.service" |
+    sed -n 's/.*Overall exposure level[^:]*: \([0-9.]*\).*/\1/p')
 sleep 5
 url=$(sed -n 's/.*listening on \(http:.*metrics\).*/\1/p' "$work/log")
+# How long a connection lives that sends WHAT and then nothing.
+lives() {
+    port=$(echo "$url" | sed 's/.*:\([0-9]*\)\/.*/\1/')
+    from=$(date +%s)
+    timeout 120 bash -c 'exec 3<>/dev/tcp/127.0.0.1/'"$port"'; printf "$1" >&3; cat <&3 >/dev/null' - "$1"
+    echo $(($(date +%s) - from))
+}
+half=$(lives 'GET /metrics HTTP/1.1\r\nHost: x\r\n')
+idle=$(lives 'GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n')
 rss() { awk '/^VmRSS/ { print $2 }' "/proc/$server/status"; }
 ticks() { curl -s "$url" | awk -v s="gb10_lane_ticks_total{lane=\"$1\"}" '$1 == s { print $2 }'; }
 cpu() { awk '{ s += $1 } END { printf "%d", s / 1000 }' /proc/"$server"/task/*/schedstat; }
@@ -45,6 +66,9 @@ files=$(ls "/proc/$server/fd" | wc -l)
     echo "| proof | figure |"
     echo "| --- | --- |"
     echo "| licences, sources and bans of every dependency (cargo deny) | pass |"
+    echo "| systemd-analyze verify, and its security score for the unit | pass, $exposure |"
+    echo "| a connection with half a request is closed after | $half s |"
+    echo "| a connection that rests after an answer is closed after | $idle s |"
     echo "| soak | $took s |"
     echo "| rounds of the fast lane (1 s) | $fast |"
     echo "| rounds of the slow lane (5 s) | $slow |"

@@ -64,15 +64,18 @@ fn directory(values: &[String]) -> Result<std::path::PathBuf, String> {
     }
 }
 
+/// Host and port of an address to listen on; no host means all addresses.
+#[must_use]
+pub fn split_address(text: &str) -> Option<(&str, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    // An IPv6 address without brackets would lose its last group to the port.
+    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
+    port.parse().ok().filter(|_| !bare_ipv6).map(|port| (host, port))
+}
+
 fn address(text: &str) -> Result<(), String> {
     let unlike = || format!("expected HOST:PORT, [IPv6]:PORT or :PORT, found {text:?}");
-    let (host, port) = text.rsplit_once(':').ok_or_else(unlike)?;
-    port.parse::<u16>().map_err(|_| unlike())?;
-    // An IPv6 address without brackets would lose its last group to the port.
-    if host.contains(':') && !(host.starts_with('[') && host.ends_with(']')) {
-        return Err(unlike());
-    }
-    Ok(())
+    split_address(text).map(drop).ok_or_else(unlike)
 }
 
 fn telemetry_path(path: &str) -> Result<(), String> {

@@ -227,7 +227,7 @@ fn trend(out: &mut String, status: &Status) -> Written {
             let fall = if *fall == 0 { "none".to_owned() } else { Bytes(*fall).to_string() };
             let (over, within) = (Seconds(length.min(running)), Seconds(pool.fall_within));
             let min = Bytes(*min);
-            writeln!(out, "  last {over}: lowest {min}, largest fall in {within} {fall}")?;
+            writeln!(out, "  last {over}: lowest {min}, largest fall in {within}: {fall}")?;
         }
     }
     if let (Some(size), Some(free)) = (status.swap.size.value(), status.swap.free.value()) {

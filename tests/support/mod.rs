@@ -9,6 +9,14 @@
 )]
 
 use gb10_exporter::capture::Capture;
+use gb10_exporter::derive::{self, State};
+use gb10_exporter::model::frame::{Boot, Exporter as Build, Frame, Health};
+use gb10_exporter::model::moment::Moment;
+use gb10_exporter::model::reading::Missing;
+use gb10_exporter::model::snapshot::Snapshot;
+use gb10_exporter::model::source::Source;
+use gb10_exporter::sources::{self, Files};
+use gb10_exporter::thresholds::Thresholds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -221,6 +229,27 @@ pub fn request(address: SocketAddr, method: &str, path: &str, headers: &str) -> 
 /// Value of one series, by its exact name and labels.
 pub fn value(metrics: &str, series: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
+}
+
+/// One reading of a machine and what follows from it, at a fixed time.
+pub fn frame(files: &dyn Files) -> Frame {
+    let at = Moment { mono: Duration::from_secs(100), wall: Duration::from_secs(1_700_000_000) };
+    let mut snapshot = Snapshot::absent(at, Missing::Pending);
+    for &source in Source::ALL {
+        let _ = sources::read(source, files, &mut snapshot);
+        snapshot.read_at[source.index()] = Some(at);
+    }
+    let thresholds = Thresholds::default();
+    Frame {
+        number: 1,
+        verdicts: derive::derive(&mut State::default(), &snapshot, &thresholds),
+        snapshot,
+        thresholds,
+        health: Health::default(),
+        boot: Boot { unclean: Err(Missing::Disabled), previous_seen: Err(Missing::Disabled) },
+        exporter: Build { version: "0", revision: "0", started: at },
+        events: Arc::default(),
+    }
 }
 
 /// Every capture of the suite. None at all is a failure of the suite.
