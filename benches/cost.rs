@@ -13,19 +13,24 @@
     reason = "it measures time, waits, and starts what it measures; the rule is for the exporter"
 )]
 
+use gb10_exporter::capture::Capture;
 use gb10_exporter::cli::VERSION;
 use gb10_exporter::clock::{Clock, System};
+use gb10_exporter::config::Config;
 use gb10_exporter::derive::{self, State};
 use gb10_exporter::engine::{Engine, Options, Settings};
 use gb10_exporter::export::{prometheus, status::Status};
+use gb10_exporter::model::gpu::GpuChoice;
 use gb10_exporter::model::source::{Lane, Source};
 use gb10_exporter::model::{frame::Frame, reading::Missing, snapshot::Snapshot};
-use gb10_exporter::sources::{self, Roots};
+use gb10_exporter::sources::gpu::{Limits, Pace};
+use gb10_exporter::sources::{self, Live, Roots};
 use gb10_exporter::{thresholds::Thresholds, units::Bytes};
 use std::collections::{BTreeMap, BTreeSet};
 use std::hint::black_box;
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::sync::Arc;
 use std::thread::sleep;
@@ -157,14 +162,19 @@ fn timed_row(label: &str, aim: &str, mut work: impl FnMut()) {
 
 /// A machine that is read and thought about, as lanes and ticker do, but without their threads.
 struct Machine {
-    roots: Roots,
+    live: Live,
     snapshot: Snapshot,
     state: State,
 }
 
 impl Machine {
     fn read(&mut self, source: Source) -> bool {
-        black_box(sources::read(source, &self.roots, &mut self.snapshot)).is_ok()
+        black_box(sources::read(source, &self.live, &pace(), &mut self.snapshot)).is_ok()
+    }
+
+    /// The GPU of a recorded machine: everything of a round but the driver's own time.
+    fn read_recorded(&mut self, machine: &Capture) {
+        let _ = black_box(sources::read(Source::Gpu, machine, &pace(), &mut self.snapshot));
     }
 
     fn read_lane(&mut self, lane: Lane) {
@@ -181,13 +191,31 @@ impl Machine {
     }
 }
 
+fn live() -> Live {
+    Live::new(Roots::default(), "libnvidia-ml.so.1", "nvidia-smi")
+}
+
+fn pace() -> Pace<'static> {
+    let second = Duration::from_secs(1);
+    let limits = Limits {
+        deadline: second * 2,
+        smi_deadline: second * 5,
+        retry_first: second,
+        retry_max: second * 60,
+    };
+    Pace { choice: GpuChoice::Nvml, limits, now: &|| System.now().mono }
+}
+
 fn in_process() -> Outcome<()> {
     section("In this process, µs", ["median", "p99", ""]);
     let thresholds = Thresholds::default();
     // Trends are worked out only below a level of memory, which large machines seldom meet.
     let short = Thresholds { exhaustion_level: Bytes(u64::MAX), ..thresholds };
     let snapshot = Snapshot::absent(System.now(), Missing::Pending);
-    let mut machine = Machine { roots: Roots::default(), snapshot, state: State::default() };
+    let mut machine = Machine { live: live(), snapshot, state: State::default() };
+    let recorded =
+        Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/captures/spark-fe-llm-server.txt");
+    let recorded = Capture::load(&recorded).map_err(|e| e.to_string())?;
     timed_row("fast tick, each second: read, parse, derive", "median below 150", || {
         machine.read_lane(Lane::Fast);
         machine.derive(&thresholds);
@@ -199,6 +227,9 @@ fn in_process() -> Outcome<()> {
     timed_row("  of which derivation", "", || machine.derive(&thresholds));
     timed_row("  derivation, memory short", "", || machine.derive(&short));
     timed_row("sensors tick, each second", "", || machine.read_lane(Lane::Sensors));
+    timed_row("gpu tick, each second, without the driver's own time", "", || {
+        machine.read_recorded(&recorded);
+    });
     timed_row("slow tick, each 5 seconds", "", || machine.read_lane(Lane::Slow));
     let frame = real_frame()?;
     timed_row("scrape, encoded without gzip", "", || {
@@ -216,9 +247,9 @@ fn in_process() -> Outcome<()> {
 /// A frame as it is served, from an engine on this machine.
 fn real_frame() -> Outcome<Arc<Frame>> {
     let engine = Engine::start(Options {
-        files: Arc::new(Roots::default()),
+        machine: Arc::new(live()),
         clock: Arc::new(System),
-        settings: Settings { thresholds: Thresholds::default(), collectors: [true; Source::COUNT] },
+        settings: Settings::of(&Config::default()),
         state_directory: None,
         version: VERSION,
     })

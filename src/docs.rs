@@ -2,7 +2,7 @@
 
 use crate::catalog::{self, Stability};
 use crate::config::Config;
-use crate::config::table::{ROWS, amount};
+use crate::config::table::{ROWS, amount, switched};
 use crate::model::fields::{self, Presence};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
@@ -147,12 +147,13 @@ pub fn example_config() -> String {
         };
         let _ = writeln!(out, "#   {name}: {value}");
     }
-    let _ = write!(out, "\n# collector:\n");
+    // The last row is the collector that is no plain switch; the others go on from it.
+    debug_assert_eq!(section, "collector");
     comment(
         &mut out,
         "What is read. A source that is switched off is absent, with the reason disabled.",
     );
-    for source in Source::ALL {
+    for source in switched() {
         let _ = writeln!(
             out,
             "#   {}: true{:>w$} {}",

@@ -19,7 +19,7 @@
 //! # The way of a figure
 //!
 //! ```text
-//!  /proc  /sys                                         bytes, at the edge
+//!  /proc  /sys  NVML  nvidia-smi                       bytes and calls, at the edge
 //!     |  sources: read + parse; units fixed here
 //!     v
 //!  Snapshot      plain facts of one instant, each a Reading (a value, or why not)
@@ -31,7 +31,7 @@
 //!  export: Prometheus text, JSON, terminal, HTML       formats only
 //! ```
 //!
-//! The [`engine`] drives it: three lanes read at a fixed period, each on a thread of its own; a ticker
+//! The [`engine`] drives it: four lanes read at a fixed period, each on a thread of its own; a ticker
 //! puts the lanes' last rounds together once a second, derives, and publishes the frame. A scrape
 //! reads the last frame from memory and waits for nobody.
 //!
@@ -70,13 +70,15 @@
 //! 5. Pure layers cannot fail. A [`model::reading::Reading`] is a `Result` by type only: it is data.
 //! 6. The exporter never makes things worse: no `smaps` (it stalls a 200 GB process for seconds), no
 //!    CUDA context, no command sent to a device that may be dead, no write outside its own files, no
-//!    root, bounded memory.
+//!    root, bounded memory. One thread asks the GPU's driver, and one program stands in for it at a
+//!    time.
 //! 7. Labels come from closed sets. No pids, no command lines, no free text on stable metrics.
-//! 8. A file that blocks stops its own lane. A disk that blocks stops the keeper of the state file. A
+//! 8. A file or a driver that blocks stops its own lane. A disk that blocks stops the keeper of the state file. A
 //!    client that is slow stops itself. Nothing stops the ticker, and if something did, frames would
 //!    grow old and scrapes be refused, not served frozen.
 //! 9. Verdicts say what they rest on and may be unknown. Status, page, JSON and metrics agree because
 //!    all read the frame.
+//! 10. Unsafe code is in one file, beside the calls of NVML that its wrapper lacks.
 //!
 //! # Where does it go?
 //!
@@ -84,6 +86,8 @@
 //!   docs/METRICS.md follow.
 //! - *Another file:* a module below [`sources`] with `parse` and `read`, a group in [`model`], a variant
 //!   of [`model::source::Source`] and a line in [`model::snapshot`]. The compiler names what is left.
+//! - *Another question to the GPU:* a row among the questions of [`sources::gpu`], a field of
+//!   [`model::gpu::Gpu`] with its row, a key in docs/CAPTURES.md and in the stand-ins below tests/fakes.
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the

@@ -1,6 +1,6 @@
 //! Every number that decides anything, once: its unit, default, range and where it comes from.
 
-use crate::units::{Bytes, BytesPerSecond, Count, Seconds, Unit};
+use crate::units::{Bytes, BytesPerSecond, Count, Ratio, Seconds, Unit};
 
 /// A threshold's value as documents and configuration see it, in the row's unit.
 pub trait Number: Copy {
@@ -34,6 +34,16 @@ impl Number for Count {
 
 impl Number for Seconds {
     const UNIT: Unit = Unit::Seconds;
+    fn number(self) -> f64 {
+        self.0
+    }
+    fn from_number(number: f64) -> Self {
+        Self(number)
+    }
+}
+
+impl Number for Ratio {
+    const UNIT: Unit = Unit::Ratio;
     fn number(self) -> f64 {
         self.0
     }
@@ -151,9 +161,44 @@ thresholds! {
     /// How long imminence is kept after the fall ends.
     imminent_hold: Seconds = "pool.imminent_hold", Seconds(30.0), Seconds(0.0), Seconds(600.0),
         because "Loads pause between shards; shorter holds flap.";
+    /// What remains unaccounted on an idle box is learned only up to this much.
+    idle_remainder_max: Bytes = "pool.idle_remainder_max", Bytes::from_gib(4), Bytes(0), Bytes::from_gib(32),
+        because "About 0.4 GiB on drivers of the 580 series; a box whose driver has pooled tens of GiB must not teach that this is normal.";
+    /// A smaller idle remainder than this is not taken for the whole uncertainty.
+    idle_remainder_floor: Bytes = "pool.idle_remainder_floor", Bytes::from_mib(512), Bytes(0), Bytes::from_gib(4),
+        because "A judgement: the driver's overhead grows with the contexts that are open.";
+    /// What exceeds the idle remainder by this much is called page pools, where the driver has them on.
+    page_pools_from: Bytes = "pool.page_pools_from", Bytes::from_gib(2), Bytes::from_mib(64), Bytes::from_gib(64),
+        because "A judgement: pools of 51 to 100 GiB are on record, and managed memory explains a few hundred MiB.";
     /// A source or a lane that is well again is noted as such after this long without a relapse.
     event_settle: Seconds = "event.settle", Seconds(30.0), Seconds(0.0), Seconds(600.0),
         because "A judgement: a sensor that hangs every few seconds should be one event, not hundreds.";
+    /// How often the GPU is asked through NVML.
+    gpu_period: Seconds = "gpu.period", Seconds(1.0), Seconds(0.05), Seconds(60.0),
+        because "The driver samples utilization and power about once a second; one round is a few dozen calls of microseconds.";
+    /// A round of questions to NVML that takes longer is given up: what is left is not asked, what was
+    /// answered is not used, and the source is called hung.
+    gpu_deadline: Seconds = "gpu.deadline", Seconds(2.0), Seconds(0.02), Seconds(60.0),
+        because "Two periods; calls that blocked for 491 to 737 s are on record, healthy ones take microseconds.";
+    /// How often nvidia-smi is run where it stands in for NVML.
+    smi_period: Seconds = "gpu.smi_period", Seconds(5.0), Seconds(0.05), Seconds(300.0),
+        because "One run takes about 20 ms of CPU and 20 MB; once a second would be 2 % of a core for nothing.";
+    /// An nvidia-smi that takes longer is killed, with its children.
+    smi_deadline: Seconds = "gpu.smi_deadline", Seconds(5.0), Seconds(0.02), Seconds(120.0),
+        because "Without persistence mode the driver wakes the GPU for each run, which takes a second or two.";
+    /// A driver that could not be reached is tried again after this long; each failure doubles it.
+    gpu_retry_first: Seconds = "gpu.retry_first", Seconds(1.0), Seconds(0.02), Seconds(60.0),
+        because "A driver that is being replaced is back within seconds.";
+    /// The longest pause before a driver that could not be reached is tried again.
+    gpu_retry_max: Seconds = "gpu.retry_max", Seconds(60.0), Seconds(0.02), Seconds(3600.0),
+        because "Loading the library anew takes about 6 ms and 15 MB for a moment: once a minute costs nothing.";
+    /// A GPU of a machine with one pool that reports less than this share of it reports a carve-out.
+    carve_out_below: Ratio = "gpu.carve_out_below", Ratio(0.5), Ratio(0.01), Ratio(0.99),
+        because "A carve-out of 7.9 GiB beside 54 GiB of memory is on record, 15 %; reports of the whole pool lie near 100 %.";
+    /// A part that is not known and reports memory within this share of the pool's size may be reporting
+    /// the pool.
+    whole_pool_within: Ratio = "gpu.whole_pool_within", Ratio(0.1), Ratio(0.0), Ratio(0.5),
+        because "A pool of 121.7 GiB is sold as 128 GB: 5 % apart, with room for what firmware keeps.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

@@ -161,6 +161,10 @@ float_unit!(
     Seconds
 );
 float_unit!(
+    /// Hertz.
+    Hertz
+);
+float_unit!(
     /// Bytes per second; positive means the amount grows.
     BytesPerSecond
 );
@@ -178,6 +182,13 @@ impl Celsius {
 }
 
 impl Watts {
+    /// NVML counts milliwatts.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "milliwatts of one machine")]
+    pub const fn from_milli(milli: u64) -> Self {
+        Self(milli as f64 / 1e3)
+    }
+
     /// hwmon counts microwatts.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "microwatts of a small computer")]
@@ -187,6 +198,13 @@ impl Watts {
 }
 
 impl Joules {
+    /// NVML counts millijoules.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "precise to a millijoule up to 9 TJ")]
+    pub const fn from_milli(milli: u64) -> Self {
+        Self(milli as f64 / 1e3)
+    }
+
     /// hwmon counts microjoules.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "precise to a microjoule up to 9 GJ")]
@@ -195,7 +213,32 @@ impl Joules {
     }
 }
 
+impl Hertz {
+    /// NVML and nvidia-smi count MHz.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "clocks are a few GHz")]
+    pub const fn from_mega(mega: u64) -> Self {
+        Self(mega as f64 * 1e6)
+    }
+}
+
+impl Ratio {
+    /// NVML and nvidia-smi count percent.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "percent are small")]
+    pub const fn from_percent(percent: u64) -> Self {
+        Self(percent as f64 / 1e2)
+    }
+}
+
 impl Seconds {
+    /// NVML counts the time under an event reason in nanoseconds; nvidia-smi prints microseconds.
+    #[must_use]
+    #[expect(clippy::cast_precision_loss, reason = "precise to a microsecond for 285 years")]
+    pub const fn from_nano(nano: u64) -> Self {
+        Self(nano as f64 / 1e9)
+    }
+
     /// Pressure stall totals count microseconds.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "precise to a microsecond for 285 years")]
@@ -246,6 +289,8 @@ pub enum Unit {
     Joules,
     /// Seconds.
     Seconds,
+    /// Hertz.
+    Hertz,
     /// A share from 0 to 1.
     Ratio,
     /// Things or events counted.
@@ -263,6 +308,7 @@ impl Unit {
         Self::Watts,
         Self::Joules,
         Self::Seconds,
+        Self::Hertz,
         Self::Ratio,
         Self::Count,
         Self::None,
@@ -278,6 +324,7 @@ impl Unit {
             Self::Watts => "watts",
             Self::Joules => "joules",
             Self::Seconds => "seconds",
+            Self::Hertz => "hertz",
             Self::Ratio => "ratio",
             Self::Count => "count",
             Self::None => "none",

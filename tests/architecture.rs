@@ -279,7 +279,10 @@ fn files_are_short_and_say_what_they_are() {
             let beside = path.file_name().is_some_and(|name| name == "tests.rs");
             assert!(has_doc || beside, "{} does not say what it is", path.display());
             let unsafe_code = ["unsafe", " {"].concat();
-            assert!(!text.contains(&unsafe_code), "{}", path.display());
+            // A stand-in for a C library speaks C, and so do the calls that NVML's wrapper lacks.
+            let speaks_c = path.starts_with(root().join("tests/fakes"))
+                || path == root().join("src/sources/gpu/nvml/raw.rs");
+            assert!(speaks_c || !text.contains(&unsafe_code), "{}", path.display());
         }
     }
 }

@@ -6,8 +6,10 @@ mod support;
 use gb10_exporter::capture::Capture;
 use gb10_exporter::export::{prometheus, status::Status, terminal};
 use gb10_exporter::model::fields;
+use gb10_exporter::model::gpu::Gpus;
+use gb10_exporter::model::pool::Segment;
 use gb10_exporter::model::reading::Value;
-use gb10_exporter::sources::{FileError, Files};
+use gb10_exporter::sources::{FileError, Files, Machine, ReadError, gpu};
 use proptest::prelude::*;
 use std::collections::BTreeSet;
 use std::sync::OnceLock;
@@ -49,6 +51,8 @@ fn damage() -> impl Strategy<Value = Damage> {
 struct Damaged {
     capture: &'static Capture,
     files: Vec<(String, Damage)>,
+    /// To a value of the GPU section.
+    gpu: Vec<(prop::sample::Index, Damage)>,
 }
 
 fn spoil(text: &str, damage: &Damage) -> Result<String, FileError> {
@@ -86,7 +90,7 @@ fn spoil(text: &str, damage: &Damage) -> Result<String, FileError> {
 /// A failing case is told by what was done, not by the whole machine.
 impl std::fmt::Debug for Damaged {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{}: {:?}", self.capture.title, self.files)
+        write!(f, "{}: {:?} {:?}", self.capture.title, self.files, self.gpu)
     }
 }
 
@@ -103,6 +107,20 @@ impl Files for Damaged {
     }
 }
 
+impl Machine for Damaged {
+    fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
+        let mut pairs = self.capture.gpu.clone();
+        for (at, damage) in self.gpu.iter().filter(|_| !self.capture.gpu.is_empty()) {
+            let at = at.index(pairs.len());
+            match spoil(&pairs[at].1, damage) {
+                Ok(value) => pairs[at].1 = value,
+                Err(_) => "!999".clone_into(&mut pairs[at].1),
+            }
+        }
+        gpu::recorded::read(&pairs, pace, into)
+    }
+}
+
 fn machines() -> &'static [Capture] {
     static ALL: OnceLock<Vec<Capture>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -112,7 +130,8 @@ fn machines() -> &'static [Capture] {
 
 fn damaged() -> impl Strategy<Value = Damaged> {
     let files = prop::collection::vec((any::<prop::sample::Index>(), damage()), 1..6);
-    (any::<prop::sample::Index>(), files).prop_map(|(machine, damages)| {
+    let gpu = prop::collection::vec((any::<prop::sample::Index>(), damage()), 0..4);
+    (any::<prop::sample::Index>(), files, gpu).prop_map(|(machine, damages, gpu)| {
         let capture = machine.get(machines());
         let paths: Vec<&str> = capture.paths().map(|(path, _)| path).collect();
         // The kernel's tables carry most of the weight: every other damage is to one of them.
@@ -125,7 +144,7 @@ fn damaged() -> impl Strategy<Value = Damaged> {
                 (path.to_owned(), damage)
             })
             .collect();
-        Damaged { capture, files }
+        Damaged { capture, files, gpu }
     })
 }
 
@@ -160,6 +179,12 @@ proptest! {
         if let Ok(p) = &f.verdicts.pool.partition {
             let sum: u128 = p.parts.iter().flatten().map(|bytes| u128::from(bytes.0)).sum();
             prop_assert_eq!(sum, u128::from(p.size.0));
+            let held = &f.verdicts.unaccounted.parts;
+            if held[0].is_ok() {
+                let held: u128 = held.iter().flatten().map(|bytes| u128::from(bytes.0)).sum();
+                let whole = p.part(Segment::Unaccounted).unwrap();
+                prop_assert_eq!(held, u128::from(whole.0));
+            }
         }
         check_scrape(&String::from_utf8(prometheus::encode(&f, None)).unwrap())?;
         let status = Status::of(&f);

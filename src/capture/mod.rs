@@ -3,7 +3,8 @@
 //! The format is described for people in docs/CAPTURES.md. A capture serves the sources' own readers
 //! ([`Files`]), so a recorded machine goes through exactly the code that a live one does.
 
-use crate::sources::{FileError, Files};
+use crate::model::gpu::Gpus;
+use crate::sources::{FileError, Files, Machine, ReadError, gpu};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -212,6 +213,12 @@ impl Header {
             gpu: Vec::new(),
             files: BTreeMap::new(),
         })
+    }
+}
+
+impl Machine for Capture {
+    fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
+        gpu::recorded::read(&self.gpu, pace, into)
     }
 }
 

@@ -3,6 +3,7 @@
 //! Prometheus text, the references and the tests that lint names iterate [`all`]. A row whose input
 //! is missing gives no sample: an absent value is absent.
 
+mod gpu;
 mod health;
 mod machine;
 mod memory;
@@ -134,7 +135,9 @@ pub(crate) fn flag(on: bool) -> f64 {
 
 /// Every metric, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [pool::ROWS, memory::ROWS, machine::ROWS, health::ROWS, process::ROWS].into_iter().flatten()
+    [pool::ROWS, gpu::ROWS, memory::ROWS, machine::ROWS, health::ROWS, process::ROWS]
+        .into_iter()
+        .flatten()
 }
 
 /// A metric's samples from a frame.

@@ -2,9 +2,8 @@
 
 use super::print;
 use super::settings::{Given, read};
-use crate::config::table::{COLLECTOR, ROWS, THRESHOLD, amount};
+use crate::config::table::{COLLECTOR, ROWS, THRESHOLD, amount, switched};
 use crate::config::{Config, Origin, file};
-use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use std::fmt::Write;
 use std::path::Path;
@@ -60,7 +59,7 @@ fn effective(config: &Config) -> String {
         };
         lines.push((row.key.to_owned(), text));
     }
-    for source in Source::ALL {
+    for source in switched() {
         let key = format!("{COLLECTOR}{}", source.as_str());
         lines.push((key, config.collectors[source.index()].to_string()));
     }

@@ -116,8 +116,8 @@ pub fn main() -> ExitCode {
     let result = match cli.command.unwrap_or(Command::Serve(cli.serve)) {
         Command::Serve(given) => given.config().and_then(|config| {
             let level = log::to_stderr(&config);
-            let files = given.files(&config)?;
-            serve::run(&config, files, Reloader::new(given, config.clone(), level))
+            let machine = given.machine(&config)?;
+            serve::run(&config, machine, Reloader::new(given, config.clone(), level))
         }),
         Command::Status(args) => status::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {

@@ -77,7 +77,7 @@ impl Reloader {
                 tracing::info!("{key} is again what is in force");
             }
         }
-        engine.reconfigure(Settings { thresholds: new.thresholds, collectors: new.collectors });
+        engine.reconfigure(Settings::of(&new));
         let what = match (now.is_empty(), later.is_empty()) {
             (true, true) => "nothing has changed".to_owned(),
             (true, false) => "nothing has changed that can change now".to_owned(),

@@ -6,7 +6,7 @@ use crate::clock::System;
 use crate::config::Config;
 use crate::engine::{Engine, Options, Settings};
 use crate::server;
-use crate::sources::Files;
+use crate::sources::Machine;
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -18,7 +18,7 @@ const FIRST_FRAME: Duration = Duration::from_secs(2);
 
 pub(super) fn run(
     config: &Config,
-    files: Arc<dyn Files + Send + Sync>,
+    machine: Arc<dyn Machine + Send + Sync>,
     mut reloader: Reloader,
 ) -> anyhow::Result<ExitCode> {
     // Bound before anything is started: an address that is taken is the commonest mistake.
@@ -33,9 +33,9 @@ pub(super) fn run(
         Signals::listen().context("cannot listen for signals")?
     };
     let engine = Arc::new(Engine::start(Options {
-        files,
+        machine,
         clock: Arc::new(System),
-        settings: Settings { thresholds: config.thresholds, collectors: config.collectors },
+        settings: Settings::of(config),
         state_directory: config.state_directory.clone(),
         version: VERSION,
     })?);

@@ -1,10 +1,11 @@
 //! The settings as flags and environment variables, made from the table of the configuration.
 
 use crate::capture::Capture;
-use crate::config::table::{COLLECTOR, ROWS, Row};
+use crate::config::table::{COLLECTOR, ROWS, Row, switched};
 use crate::config::{Config, Origin, file};
+use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
-use crate::sources::{Files, Roots};
+use crate::sources::{Live, Machine, Roots};
 use anyhow::{anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -18,6 +19,9 @@ const MAX_FILE: u64 = 64 * 1024;
 const CONFIG_FILE: &str = "config.file";
 const CONFIG_FILE_ENV: &str = "GB10_EXPORTER_CONFIG_FILE";
 const CAPTURE: &str = "capture";
+/// How the GPU is asked; not a plain switch, but it can be switched off like one.
+const GPU: &str = "collector.gpu";
+const NO_GPU: &str = "no-collector.gpu";
 
 /// What flags and environment say. `ALL`: every setting, otherwise only which machine is read.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +104,8 @@ impl<const ALL: bool> Args for Given<ALL> {
         }
         command
             .mut_arg("state.directory", |arg| arg.conflicts_with(CAPTURE))
-            .args(Source::ALL.iter().flat_map(|source| collector(*source)))
+            .arg(Arg::new(NO_GPU).long(NO_GPU).action(ArgAction::SetTrue).hide(true))
+            .args(switched().flat_map(collector))
     }
 
     fn augment_args_for_update(command: Command) -> Command {
@@ -136,8 +141,11 @@ impl<const ALL: bool> FromArgMatches for Given<ALL> {
                 given.values.push((row.key.to_owned(), values.collect()));
             }
         }
-        for source in Source::ALL.iter().filter(|_| ALL) {
-            let (key, _) = collector_names(*source);
+        if ALL && matches.get_flag(NO_GPU) {
+            given.values.push((GPU.to_owned(), vec![GpuChoice::Off.as_str().to_owned()]));
+        }
+        for source in switched().filter(|_| ALL) {
+            let (key, _) = collector_names(source);
             if matches.get_flag(&format!("no-{key}")) {
                 given.values.push((key, vec!["false".to_owned()]));
             } else if typed(matches, &key)
@@ -203,23 +211,27 @@ impl<const ALL: bool> Given<ALL> {
         for row in rows(ALL) {
             take(&row.environment(), row.key, row.many)?;
         }
-        for source in Source::ALL.iter().filter(|_| ALL) {
-            let (key, name) = collector_names(*source);
+        for source in switched().filter(|_| ALL) {
+            let (key, name) = collector_names(source);
             take(&name, &key, false)?;
         }
         Ok(())
     }
 
-    /// The files to read: this machine's, or a recorded one's.
-    pub(super) fn files(&self, config: &Config) -> anyhow::Result<Arc<dyn Files + Send + Sync>> {
-        Ok(match &self.capture {
-            Some(path) => Arc::new(Capture::load(path)?),
-            None => Arc::new(Roots {
-                procfs: config.procfs.clone(),
-                sysfs: config.sysfs.clone(),
-                rootfs: config.rootfs.clone(),
-            }),
-        })
+    /// The machine to read: this one, or a recorded one.
+    pub(super) fn machine(
+        &self,
+        config: &Config,
+    ) -> anyhow::Result<Arc<dyn Machine + Send + Sync>> {
+        if let Some(path) = &self.capture {
+            return Ok(Arc::new(Capture::load(path)?));
+        }
+        let roots = Roots {
+            procfs: config.procfs.clone(),
+            sysfs: config.sysfs.clone(),
+            rootfs: config.rootfs.clone(),
+        };
+        Ok(Arc::new(Live::new(roots, &config.nvml, &config.nvidia_smi)))
     }
 }
 

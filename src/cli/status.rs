@@ -48,9 +48,9 @@ fn fetch(url: &str) -> anyhow::Result<Status> {
 fn read_here(args: &StatusArgs) -> anyhow::Result<Status> {
     let config = args.given.config()?;
     let engine = Engine::start(Options {
-        files: args.given.files(&config)?,
+        machine: args.given.machine(&config)?,
         clock: Arc::new(System),
-        settings: Settings { thresholds: config.thresholds, collectors: config.collectors },
+        settings: Settings::of(&config),
         state_directory: None,
         version: VERSION,
     })?;

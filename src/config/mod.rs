@@ -7,6 +7,7 @@
 pub mod file;
 pub mod table;
 
+use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use std::collections::BTreeMap;
@@ -74,7 +75,13 @@ pub struct Config {
     pub log_level: String,
     /// How it is written.
     pub log_format: LogFormat,
-    /// Which sources are read, by [`Source::index`].
+    /// The NVML library.
+    pub nvml: String,
+    /// The program nvidia-smi.
+    pub nvidia_smi: String,
+    /// How the GPU is asked.
+    pub gpu: GpuChoice,
+    /// Which of the other sources are read, by [`Source::index`].
     pub collectors: [bool; Source::COUNT],
     /// The numbers that decide.
     pub thresholds: Thresholds,
@@ -94,6 +101,9 @@ impl Default for Config {
             state_directory: None,
             log_level: "info".to_owned(),
             log_format: LogFormat::Logfmt,
+            nvml: "libnvidia-ml.so.1".to_owned(),
+            nvidia_smi: "nvidia-smi".to_owned(),
+            gpu: GpuChoice::Auto,
             collectors: [true; Source::COUNT],
             thresholds: Thresholds::default(),
             origins: BTreeMap::new(),
@@ -137,7 +147,8 @@ impl Config {
             let keys = ["thresholds.pool.exhaustion_level", "thresholds.pool.reserve"];
             return against(keys, "must be above the reserve, or it is never seen coming;");
         }
-        if !self.collectors.iter().any(|on| *on) {
+        let others = table::switched().any(|source| self.collectors[source.index()]);
+        if !others && self.gpu == GpuChoice::Off {
             let what =
                 "every collector is switched off; there would be nothing to serve".to_owned();
             return Err(Contradiction { keys: ["collector", "collector"], what });

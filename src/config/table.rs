@@ -1,6 +1,7 @@
 //! The settings, once each.
 
 use super::{Config, LogFormat, paths};
+use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use crate::units::{GIB, KIB, MIB, Unit};
@@ -240,7 +241,63 @@ pub const ROWS: &[Row] = &[
         },
         show: |c| path_shown(&c.rootfs),
     },
+    Row {
+        key: "path.nvml",
+        value_name: "LIBRARY",
+        help: "NVML library of the NVIDIA driver, a path or a name that the dynamic linker looks up",
+        many: false,
+        machine: true,
+        reloads: false,
+        set: |c, values| {
+            one(values)?.clone_into(&mut c.nvml);
+            Ok(())
+        },
+        show: |c| vec![c.nvml.clone()],
+    },
+    Row {
+        key: "path.nvidia_smi",
+        value_name: "PROGRAM",
+        help: "nvidia-smi, a path or a name that is looked up in PATH; run only where NVML cannot be \
+               loaded, or when asked for",
+        many: false,
+        machine: true,
+        reloads: false,
+        set: |c, values| {
+            one(values)?.clone_into(&mut c.nvidia_smi);
+            Ok(())
+        },
+        show: |c| vec![c.nvidia_smi.clone()],
+    },
+    Row {
+        key: "collector.gpu",
+        value_name: "HOW",
+        help: "How the GPU is asked: nvml (the driver's library), smi (the program nvidia-smi), auto (smi \
+               where the library cannot be loaded), off",
+        many: false,
+        machine: true,
+        reloads: true,
+        set: |c, values| {
+            // Like the other collectors it can be a plain switch, too.
+            let name = match one(values)? {
+                "true" => GpuChoice::Auto.as_str(),
+                "false" => GpuChoice::Off.as_str(),
+                name => name,
+            };
+            let choice = GpuChoice::ALL.iter().find(|choice| choice.as_str() == name);
+            c.gpu = *choice.ok_or_else(|| {
+                let names: Vec<_> = GpuChoice::ALL.iter().map(|c| c.as_str()).collect();
+                format!("expected one of {}, found {name:?}", names.join(", "))
+            })?;
+            Ok(())
+        },
+        show: |c| vec![c.gpu.as_str().to_owned()],
+    },
 ];
+
+/// The sources that are simply read or not.
+pub fn switched() -> impl Iterator<Item = Source> {
+    Source::ALL.iter().copied().filter(|source| *source != Source::Gpu)
+}
 
 /// Keys of collectors and thresholds begin with these.
 pub const COLLECTOR: &str = "collector.";
@@ -251,7 +308,7 @@ pub const THRESHOLD: &str = "thresholds.";
 pub fn keys() -> impl Iterator<Item = String> {
     ROWS.iter()
         .map(|row| row.key.to_owned())
-        .chain(Source::ALL.iter().map(|source| format!("{COLLECTOR}{}", source.as_str())))
+        .chain(switched().map(|source| format!("{COLLECTOR}{}", source.as_str())))
         .chain(Thresholds::ROWS.iter().map(|row| format!("{THRESHOLD}{}", row().name)))
 }
 
@@ -296,7 +353,7 @@ pub fn shown(config: &Config, key: &str) -> Vec<String> {
 }
 
 fn source_named(name: &str) -> Option<Source> {
-    Source::ALL.iter().copied().find(|source| source.as_str() == name)
+    switched().find(|source| source.as_str() == name)
 }
 
 /// A number with a unit as an operator writes it: `4GiB`, `16 MiB/s`, `30s`, `5m`, `3`.
@@ -316,7 +373,9 @@ fn number(unit: Unit, text: &str) -> Result<f64, String> {
     let expected = || {
         let names: Vec<_> =
             units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
-        let with = if names.is_empty() {
+        let with = if unit == Unit::Ratio {
+            "a share such as 0.5".to_owned()
+        } else if names.is_empty() {
             "a whole number".to_owned()
         } else {
             format!("a number with one of {}", names.join(", "))

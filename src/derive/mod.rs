@@ -4,28 +4,42 @@
 
 pub mod partition;
 pub mod pool;
+mod sharing;
 pub mod slope;
+pub mod unaccounted;
 pub mod window;
 
 use crate::model::pool::Verdicts;
 use crate::model::reading::{Missing, Reading};
 use crate::model::sensors::Zones;
+use crate::model::sharing::{Basis, GpuMemory};
 use crate::model::snapshot::Snapshot;
 use crate::thresholds::Thresholds;
-use crate::units::Celsius;
+use crate::units::{Bytes, Celsius};
 
 /// What the derivations remember from one snapshot to the next.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pool: pool::State,
+    /// What was learned about the idle box; the engine keeps it from run to run.
+    pub idle: unaccounted::Idle,
 }
 
 /// Derives everything from one snapshot.
 pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -> Verdicts {
-    Verdicts {
-        pool: pool::derive(&mut state.pool, snapshot, thresholds),
-        hottest: hottest(&snapshot.zones),
-    }
+    let pool = pool::derive(&mut state.pool, snapshot, thresholds);
+    let gpus = sharing::derive(snapshot, thresholds);
+    let unaccounted =
+        unaccounted::derive(&mut state.idle, snapshot, &pool.partition, &gpus, thresholds);
+    let cuda_free = cuda_free(&gpus, pool.free);
+    let cuda_blind = cuda_free.and(pool.hidden);
+    Verdicts { hottest: hottest(&snapshot.zones), pool, gpus, unaccounted, cuda_free, cuda_blind }
+}
+
+/// What CUDA calls free. On a GB10 it is MemFree to the byte; nobody has shown it for another part.
+fn cuda_free(gpus: &Reading<Vec<GpuMemory>>, free: Reading<Bytes>) -> Reading<Bytes> {
+    let gpus = gpus.as_ref().map_err(|reason| *reason)?;
+    if gpus.iter().any(|gpu| gpu.basis == Basis::Gb10) { free } else { Err(Missing::NotPresent) }
 }
 
 /// The board's temperature is that of its hottest zone: any of them can cut the power, and the die

@@ -9,10 +9,12 @@ use crate::model::frame::{Boot, Health, SourceHealth};
 use crate::model::moment::Moment;
 use crate::model::pool::{Exhaustion, Pool, Reader, Verdicts};
 use crate::model::reading::Reading;
+use crate::model::sharing::Sharing;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::thresholds::Thresholds;
 use crate::units::{Bytes, GIB};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +30,9 @@ pub(super) struct Journal {
     below_reserve: bool,
     imminent: bool,
     unclean: bool,
+    /// Whether each GPU shares the pool, as it was last noted.
+    sharing: BTreeMap<u32, Sharing>,
+    xids: BTreeMap<(u32, u32), u64>,
 }
 
 /// A source's state as it was last noted, and since when it has been well.
@@ -78,6 +83,8 @@ impl Journal {
         for &lane in Lane::ALL {
             self.note_lane(at, lane, health.lanes[lane as usize].missed, settle);
         }
+        self.note_sharing(snapshot, verdicts);
+        self.note_xids(snapshot);
         self.note_reserve(at, &verdicts.pool);
         self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
@@ -113,6 +120,8 @@ impl Journal {
         followed.noted = Some(state);
         followed.well_since = None;
         let severity = match state {
+            // What was there and is gone is news: a driver that was unloaded, a mount that went away.
+            SourceState::NotPresent if before == Some(SourceState::Ok) => Severity::Warning,
             state if well(state) => Severity::Info,
             // Without meminfo there is no pool: the exporter is blind until somebody acts.
             _ if source == Source::Meminfo => Severity::Error,
@@ -142,6 +151,38 @@ impl Journal {
         };
         if let Some(evidence) = evidence {
             self.push(at, EventKind::TicksMissed, Severity::Info, lane.as_str(), evidence);
+        }
+    }
+
+    /// Said once for each GPU, and again if it turns out otherwise: on a machine with a card of its own
+    /// memory nothing here is about that card.
+    fn note_sharing(&mut self, snapshot: &Snapshot, verdicts: &Verdicts) {
+        for (gpu, memory) in snapshot.gpus.each().zip(verdicts.gpus.iter().flatten()) {
+            // A GPU that is lost for a while is no other GPU afterwards.
+            let Ok(name) = &gpu.name else { continue };
+            if self.sharing.insert(gpu.index, memory.sharing) == Some(memory.sharing) {
+                continue;
+            }
+            let what = match memory.sharing {
+                Sharing::Shared => "shares the pool with the CPU",
+                Sharing::Separate => "has memory of its own; the pool is the CPU's alone",
+                Sharing::Unknown => "may or may not share the pool",
+            };
+            let (report, basis) = (memory.report.as_str(), memory.basis.as_str());
+            let evidence =
+                format!("GPU {} {name} {what} (basis {basis}, memory report {report})", gpu.index);
+            self.push(snapshot.at, EventKind::GpuMemory, Severity::Info, "gpu", evidence);
+        }
+    }
+
+    fn note_xids(&mut self, snapshot: &Snapshot) {
+        let Ok(xids) = &snapshot.gpus.xids else { return };
+        for (&(gpu, xid), &count) in xids {
+            let before = self.xids.insert((gpu, xid), count).unwrap_or(0);
+            if count > before {
+                let evidence = format!("GPU {gpu}: Xid {xid}, {count} since the exporter started");
+                self.push(snapshot.at, EventKind::Xid, Severity::Warning, "gpu", evidence);
+            }
         }
     }
 

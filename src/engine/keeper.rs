@@ -2,8 +2,9 @@
 //! nothing else.
 
 use super::StartError;
-use super::boots::{BootLog, Entry};
+use super::boots::Entry;
 use crate::model::reading::Missing;
+use crate::model::sharing::IdleRemainder;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -16,11 +17,22 @@ const VERSION: u32 = 1;
 /// How long a stop waits for the last write.
 const PATIENCE: Duration = Duration::from_millis(1500);
 
+/// What is remembered from run to run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Kept {
+    /// Boots that were seen.
+    pub boots: Vec<Entry>,
+    /// What was learned about the idle box. Files of earlier versions lack it.
+    #[serde(default)]
+    pub idle_remainders: Vec<IdleRemainder>,
+}
+
 /// The state file. A newer version is left alone.
 #[derive(Serialize, Deserialize)]
 struct StateFile {
     version: u32,
-    boots: Vec<Entry>,
+    #[serde(flatten)]
+    kept: Kept,
 }
 
 /// Only the version, which is read first.
@@ -44,8 +56,8 @@ enum StateError {
 
 /// The ticker's end of the keeper.
 pub(super) struct Keeper {
-    to_write: SyncSender<BootLog>,
-    loaded: Receiver<Option<BootLog>>,
+    to_write: SyncSender<Kept>,
+    loaded: Receiver<Option<Kept>>,
     gone: Receiver<()>,
     outcome: Result<(), Missing>,
 }
@@ -63,13 +75,13 @@ impl Keeper {
         Ok(Self { to_write, loaded, gone, outcome: Err(Missing::Pending) })
     }
 
-    /// The loaded log, once; the reason why there is none (yet).
-    pub(super) fn loaded(&mut self) -> Result<Option<BootLog>, Missing> {
+    /// What was loaded, once; the reason why there is none (yet).
+    pub(super) fn loaded(&mut self) -> Result<Option<Kept>, Missing> {
         if self.outcome == Err(Missing::Pending) {
             match self.loaded.try_recv() {
-                Ok(Some(log)) => {
+                Ok(Some(kept)) => {
                     self.outcome = Ok(());
-                    return Ok(Some(log));
+                    return Ok(Some(kept));
                 }
                 Ok(None) | Err(TryRecvError::Disconnected) => self.outcome = Err(Missing::Failed),
                 Err(TryRecvError::Empty) => {}
@@ -78,15 +90,15 @@ impl Keeper {
         self.outcome.map(|()| None)
     }
 
-    /// Has the log written. While an earlier write has not finished, this one is dropped; the next
+    /// Has it written. While an earlier write has not finished, this one is dropped; the next
     /// minute brings another.
-    pub(super) fn keep(&self, log: &BootLog) {
-        let _ = self.to_write.try_send(log.clone());
+    pub(super) fn keep(&self, kept: Kept) {
+        let _ = self.to_write.try_send(kept);
     }
 
-    /// Has the log written for the last time, and waits a moment for it.
-    pub(super) fn finish(self, log: &BootLog) {
-        if self.outcome.is_ok() && self.to_write.try_send(log.clone()).is_ok() {
+    /// Has it written for the last time, and waits a moment for it.
+    pub(super) fn finish(self, kept: Kept) {
+        if self.outcome.is_ok() && self.to_write.try_send(kept).is_ok() {
             drop(self.to_write);
             // Nothing is ever sent: it disconnects when the keeper has written everything.
             let _ = self.gone.recv_timeout(PATIENCE);
@@ -96,13 +108,13 @@ impl Keeper {
 
 fn run(
     directory: &Path,
-    answer: &Sender<Option<BootLog>>,
-    orders: &Receiver<BootLog>,
+    answer: &Sender<Option<Kept>>,
+    orders: &Receiver<Kept>,
     presence: Sender<()>,
 ) {
     let path = directory.join(NAME);
     match load(&path) {
-        Ok(log) => drop(answer.send(Some(log))),
+        Ok(kept) => drop(answer.send(Some(kept))),
         Err(error) => {
             report(&error);
             drop(answer.send(None));
@@ -110,8 +122,8 @@ fn run(
         }
     }
     let mut failing = false;
-    while let Ok(log) = orders.recv() {
-        let result = save(directory, &path, &log);
+    while let Ok(kept) = orders.recv() {
+        let result = save(directory, &path, &kept);
         if let Err(error) = &result
             && !failing
         {
@@ -127,12 +139,12 @@ fn report(error: &StateError) {
     tracing::warn!("{error}{cause}");
 }
 
-/// Loads the log; a file that does not exist is an empty log. A file that is not a state file is
+/// Loads the file; one that does not exist is an empty one. A file that is not a state file is
 /// moved aside, never overwritten: it may be somebody's.
-fn load(path: &Path) -> Result<BootLog, StateError> {
+fn load(path: &Path) -> Result<Kept, StateError> {
     let text = match fs::read(path) {
         Ok(bytes) => bytes,
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(BootLog::default()),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(Kept::default()),
         Err(e) => return Err(StateError::Read(path.to_owned(), e)),
     };
     let parsed = serde_json::from_slice::<Versioned>(&text).and_then(|v| {
@@ -143,21 +155,21 @@ fn load(path: &Path) -> Result<BootLog, StateError> {
         }
     });
     match parsed {
-        Ok(Ok(file)) => Ok(BootLog::stored(file.boots)),
+        Ok(Ok(file)) => Ok(file.kept),
         Ok(Err(version)) => Err(StateError::Newer(path.to_owned(), version)),
         Err(error) => {
             let aside = path.with_extension("json.unreadable");
             fs::rename(path, &aside).map_err(|e| StateError::Write(aside.clone(), e))?;
             report(&StateError::Parse(aside, error));
-            Ok(BootLog::default())
+            Ok(Kept::default())
         }
     }
 }
 
 /// Writes a new file and renames it over the old one, so that a power cut leaves either.
-fn save(directory: &Path, path: &Path, log: &BootLog) -> Result<(), StateError> {
+fn save(directory: &Path, path: &Path, kept: &Kept) -> Result<(), StateError> {
     let failed = |e| StateError::Write(path.to_owned(), e);
-    let file = StateFile { version: VERSION, boots: log.boots.clone() };
+    let file = StateFile { version: VERSION, kept: kept.clone() };
     let text = serde_json::to_vec_pretty(&file).map_err(|e| failed(e.into()))?;
     fs::create_dir_all(directory).map_err(failed)?;
     let temporary = path.with_extension("json.new");
@@ -171,24 +183,28 @@ fn save(directory: &Path, path: &Path, log: &BootLog) -> Result<(), StateError> 
 #[expect(clippy::disallowed_methods, reason = "tests set the scene")]
 mod tests {
     use super::*;
+    use crate::engine::boots::BootLog;
+    use crate::units::Bytes;
 
-    fn log() -> BootLog {
+    fn kept() -> Kept {
         let mut log = BootLog::default();
         let at = crate::model::moment::Moment {
             mono: Duration::from_secs(1),
             wall: Duration::from_secs(1000),
         };
         log.alive("6f1c", Some(900), at);
-        log
+        let idle =
+            IdleRemainder { boot_id: "6f1c".into(), driver: "580.82.09".into(), bytes: Bytes(5) };
+        Kept { boots: log.boots, idle_remainders: vec![idle] }
     }
 
     #[test]
     fn what_is_saved_is_loaded() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
-        assert_eq!(load(&path).unwrap(), BootLog::default());
-        save(dir.path(), &path, &log()).unwrap();
-        assert_eq!(load(&path).unwrap().boots, log().boots);
+        assert_eq!(load(&path).unwrap(), Kept::default());
+        save(dir.path(), &path, &kept()).unwrap();
+        assert_eq!(load(&path).unwrap(), kept());
         assert!(!path.with_extension("json.new").exists());
     }
 
@@ -197,9 +213,17 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(NAME);
         fs::write(&path, b"\xff{\"version\":1,\"boots\":[{\"boot").unwrap();
-        assert_eq!(load(&path).unwrap(), BootLog::default());
+        assert_eq!(load(&path).unwrap(), Kept::default());
         let aside = fs::read(path.with_extension("json.unreadable")).unwrap();
         assert!(aside.ends_with(b"{\"boot"));
+    }
+
+    #[test]
+    fn a_file_of_an_earlier_version_of_the_exporter_is_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(NAME);
+        fs::write(&path, "{\"version\":1,\"boots\":[]}").unwrap();
+        assert_eq!(load(&path).unwrap(), Kept::default());
     }
 
     #[test]

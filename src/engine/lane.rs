@@ -1,18 +1,25 @@
 //! One lane: a thread that reads its sources at a fixed period that does not drift.
 
-use super::{Shared, StartError, lock};
+use super::{Settings, Shared, StartError, lock};
 use crate::model::frame::{LaneHealth, SourceHealth};
+use crate::model::gpu::Via;
 use crate::model::moment::Moment;
-use crate::model::reading::Missing;
+use crate::model::reading::{Missing, Reading};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
-use crate::sources::{self, Files, ReadError};
+use crate::sources::gpu::{Limits, Pace};
+use crate::sources::{self, Machine, ReadError};
+use crate::thresholds::Thresholds;
+use crate::units::Seconds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 /// A lane needs little stack: it parses small files.
 const STACK: usize = 256 * 1024;
+/// NVIDIA's library is called on its lane's stack, and was written for one of the usual size. Only what
+/// it touches costs memory.
+const STACK_FOR_DRIVER: usize = 8 * 1024 * 1024;
 
 /// Where a lane puts what it has read.
 pub(super) struct Slot {
@@ -29,10 +36,15 @@ pub(super) struct Round {
     pub reading: Option<(Source, Moment)>,
     /// When the round in progress was due.
     pub due: Moment,
+    /// The lane's period at present.
+    pub period: Duration,
+    /// How long one source may take before it is called hung.
+    pub patience: Duration,
 }
 
 impl Slot {
-    pub(super) fn new(started: Moment) -> Self {
+    pub(super) fn new(lane: Lane, started: Moment) -> Self {
+        let (period, patience) = rhythm(lane, &Thresholds::default(), Err(Missing::Pending));
         Self {
             inner: Mutex::new(Round {
                 snapshot: Snapshot::absent(started, Missing::Pending),
@@ -40,6 +52,8 @@ impl Slot {
                 health: LaneHealth::default(),
                 reading: None,
                 due: started,
+                period,
+                patience,
             }),
         }
     }
@@ -54,23 +68,27 @@ impl Slot {
 pub(super) fn spawn(
     lane: Lane,
     shared: Arc<Shared>,
-    files: Arc<dyn Files + Send + Sync>,
+    machine: Arc<dyn Machine + Send + Sync>,
 ) -> Result<(), StartError> {
     std::thread::Builder::new()
         .name(lane.as_str().to_owned())
-        .stack_size(STACK)
-        .spawn(move || run(lane, &shared, files.as_ref()))
+        .stack_size(if lane == Lane::Gpu { STACK_FOR_DRIVER } else { STACK })
+        .spawn(move || run(lane, &shared, machine.as_ref()))
         .map(drop)
         .map_err(|e| StartError::Thread(lane.as_str(), e))
 }
 
-fn run(lane: Lane, shared: &Shared, files: &dyn Files) {
+fn run(lane: Lane, shared: &Shared, machine: &dyn Machine) {
     let slot = &shared.slots[lane as usize];
-    let period = lane.period();
     let mut due = shared.clock.now();
     loop {
-        slot.with(|round| round.due = due);
-        read_round(lane, shared, files);
+        let period = slot.with(|round| {
+            let thresholds = shared.settings.load().thresholds;
+            round.due = due;
+            (round.period, round.patience) = rhythm(lane, &thresholds, round.snapshot.gpus.via);
+            round.period
+        });
+        read_round(lane, shared, machine);
         let missed = slot.with(|round| {
             // Asked for under the lock: the ticker, which counts a round in progress as it stands,
             // must never have seen a later time than the one that counts in the end.
@@ -92,6 +110,17 @@ fn run(lane: Lane, shared: &Shared, files: &dyn Files) {
     }
 }
 
+/// How often a lane reads, and how long one source may take before it is called hung. A program that
+/// is run for each reading is run less often.
+fn rhythm(lane: Lane, thresholds: &Thresholds, via: Reading<Via>) -> (Duration, Duration) {
+    let of = |seconds: Seconds| Duration::from_secs_f64(seconds.0);
+    match (lane, via) {
+        (Lane::Gpu, Ok(Via::NvidiaSmi)) => (of(thresholds.smi_period), of(thresholds.smi_deadline)),
+        (Lane::Gpu, _) => (of(thresholds.gpu_period), of(thresholds.gpu_deadline)),
+        _ => (lane.period(), of(thresholds.hung_after)),
+    }
+}
+
 /// Whole periods from `due` to `now`: rounds that should have begun meanwhile.
 pub(super) fn periods_between(due: Moment, now: Moment, period: Duration) -> u64 {
     let late = now.since(due).as_nanos() / period.as_nanos().max(1);
@@ -100,12 +129,14 @@ pub(super) fn periods_between(due: Moment, now: Moment, period: Duration) -> u64
 
 /// Reads every source of the lane and stores the round as a whole, so that a frame never mixes two
 /// rounds of one lane.
-fn read_round(lane: Lane, shared: &Shared, files: &dyn Files) {
+fn read_round(lane: Lane, shared: &Shared, machine: &dyn Machine) {
     let slot = &shared.slots[lane as usize];
     let mut next = slot.with(|round| round.clone());
-    let collectors = shared.settings.load().collectors;
+    let settings = **shared.settings.load();
+    let now = || shared.clock.now().mono;
+    let pace = pace(&settings, &now);
     for source in lane.sources() {
-        if !collectors[source.index()] {
+        if !settings.collectors[source.index()] {
             next.snapshot.lose(source, Missing::Disabled);
             next.snapshot.read_at[source.index()] = None;
             next.sources[source.index()] =
@@ -114,7 +145,7 @@ fn read_round(lane: Lane, shared: &Shared, files: &dyn Files) {
         }
         let began = shared.clock.now();
         slot.with(|round| round.reading = Some((source, began)));
-        let result = guarded(source, files, &mut next.snapshot);
+        let result = guarded(source, machine, &pace, &mut next.snapshot);
         let ended = shared.clock.now();
         next.snapshot.read_at[source.index()] = Some(ended);
         note(&mut next.sources[source.index()], &result, ended.since(began));
@@ -125,9 +156,28 @@ fn read_round(lane: Lane, shared: &Shared, files: &dyn Files) {
     });
 }
 
+/// What a round of questions to the GPU is held to.
+fn pace<'a>(settings: &Settings, now: &'a dyn Fn() -> Duration) -> Pace<'a> {
+    let of = |seconds: Seconds| Duration::from_secs_f64(seconds.0);
+    let t = &settings.thresholds;
+    let limits = Limits {
+        deadline: of(t.gpu_deadline),
+        smi_deadline: of(t.smi_deadline),
+        retry_first: of(t.gpu_retry_first),
+        retry_max: of(t.gpu_retry_max),
+    };
+    Pace { choice: settings.gpu, limits, now }
+}
+
 /// A source that panics on something nobody thought of loses its own readings, not the lane.
-fn guarded(source: Source, files: &dyn Files, into: &mut Snapshot) -> Result<(), ReadError> {
-    catch_unwind(AssertUnwindSafe(|| sources::read(source, files, into))).unwrap_or_else(|_| {
+fn guarded(
+    source: Source,
+    machine: &dyn Machine,
+    pace: &Pace<'_>,
+    into: &mut Snapshot,
+) -> Result<(), ReadError> {
+    let read = AssertUnwindSafe(|| sources::read(source, machine, pace, into));
+    catch_unwind(read).unwrap_or_else(|_| {
         into.lose(source, Missing::Failed);
         Err(ReadError::malformed(source.describe(), "the reader gave up on it; this is a bug"))
     })

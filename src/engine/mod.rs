@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!  fast lane    --+
-//!  sensors lane --+--> slots --> ticker: assemble, derive, note events --> frame (one Arc)
+//!  sensors lane --+
+//!  gpu lane     --+--> slots --> ticker: assemble, derive, note events --> frame (one Arc)
 //!  slow lane    --+                 \--> keeper: the state file, on a thread of its own
 //! ```
 //!
@@ -16,9 +17,11 @@ mod lane;
 mod ticker;
 
 use crate::clock::Clock;
+use crate::config::Config;
 use crate::model::frame::{Exporter, Frame};
+use crate::model::gpu::GpuChoice;
 use crate::model::source::{Lane, Source};
-use crate::sources::Files;
+use crate::sources::Machine;
 use crate::thresholds::Thresholds;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use lane::Slot;
@@ -36,12 +39,22 @@ pub struct Settings {
     pub thresholds: Thresholds,
     /// Which sources are read, by [`Source::index`].
     pub collectors: [bool; Source::COUNT],
+    /// How the GPU is asked.
+    pub gpu: GpuChoice,
+}
+
+impl Settings {
+    /// Those of a configuration.
+    #[must_use]
+    pub const fn of(config: &Config) -> Self {
+        Self { thresholds: config.thresholds, collectors: config.collectors, gpu: config.gpu }
+    }
 }
 
 /// What an engine needs.
 pub struct Options {
-    /// The machine's files.
-    pub files: Arc<dyn Files + Send + Sync>,
+    /// The machine.
+    pub machine: Arc<dyn Machine + Send + Sync>,
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// What may change later.
@@ -166,13 +179,13 @@ impl Engine {
         let started = options.clock.now();
         let shared = Arc::new(Shared {
             clock: options.clock,
-            slots: std::array::from_fn(|_| Slot::new(started)),
+            slots: std::array::from_fn(|lane| Slot::new(Lane::ALL[lane], started)),
             settings: ArcSwap::from_pointee(options.settings),
             frame: ArcSwapOption::empty(),
             bell: Bell::default(),
         });
         for &lane in Lane::ALL {
-            lane::spawn(lane, Arc::clone(&shared), Arc::clone(&options.files))?;
+            lane::spawn(lane, Arc::clone(&shared), Arc::clone(&options.machine))?;
         }
         let keeper = options.state_directory.map(keeper::Keeper::start).transpose()?;
         let exporter =

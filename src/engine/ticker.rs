@@ -2,7 +2,7 @@
 
 use super::boots::BootLog;
 use super::events::Journal;
-use super::keeper::Keeper;
+use super::keeper::{Keeper, Kept};
 use super::lane::{Round, periods_between};
 use super::{Shared, StartError};
 use crate::derive::{self, State};
@@ -85,7 +85,7 @@ impl Ticker {
         if let Some(keeper) = self.keeper.take()
             && self.boots.stop(shared.clock.now())
         {
-            keeper.finish(&self.boots);
+            keeper.finish(kept(&self.boots, &self.state));
         }
         bell.ring(|rung| rung.done = true);
     }
@@ -121,17 +121,23 @@ impl Ticker {
             Ok(loaded) => loaded,
             Err(reason) => return Boot { unclean: Err(reason), previous_seen: Err(reason) },
         };
-        if let Some(log) = loaded {
-            self.boots = log;
+        if let Some(kept) = loaded {
+            self.boots = BootLog::stored(kept.boots);
+            self.state.idle.load(kept.idle_remainders);
         }
         if let Ok(id) = &snapshot.kernel.boot_id {
             let booted = snapshot.stat.boot_time.ok().map(|time| time.0);
             if self.boots.alive(id, booted, snapshot.at) {
-                keeper.keep(&self.boots);
+                keeper.keep(kept(&self.boots, &self.state));
             }
         }
         self.boots.verdict()
     }
+}
+
+/// What is to be remembered from run to run.
+fn kept(boots: &BootLog, state: &State) -> Kept {
+    Kept { boots: boots.boots.clone(), idle_remainders: state.idle.entries().to_vec() }
 }
 
 /// Puts the lanes' last rounds together, and drops what is hung or too old.
@@ -154,16 +160,17 @@ fn assemble_lane(
     snapshot: &mut Snapshot,
     health: &mut Health,
 ) {
-    let patience = Duration::from_secs_f64(thresholds.hung_after.0);
-    let stuck_on =
-        round.reading.filter(|(_, since)| now.since(*since) > patience).map(|(source, _)| source);
+    let stuck_on = round
+        .reading
+        .filter(|(_, since)| now.since(*since) > round.patience)
+        .map(|(source, _)| source);
     let periods = u32::try_from(thresholds.age_limit_periods.0).unwrap_or(u32::MAX);
-    let age_limit = lane.period().saturating_mul(periods);
+    let age_limit = round.period.saturating_mul(periods);
     let lane_health = &mut health.lanes[lane as usize];
     *lane_health = round.health;
     lane_health.stuck_on = stuck_on;
     if round.reading.is_some() {
-        lane_health.missed += periods_between(round.due, now, lane.period());
+        lane_health.missed += periods_between(round.due, now, round.period);
     }
     for source in lane.sources() {
         let index = source.index();

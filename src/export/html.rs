@@ -41,7 +41,7 @@ pub fn page(status: &Status, links: &[(&str, &str)]) -> String {
             let part = status.pool.segments.get(segment.as_str()).and_then(Figure::value).copied();
             let Some(part) = part.filter(|part| *part > 0) else { continue };
             let share = Bytes(part).share_of(Bytes(size)).map_or(0.0, |r| r.0 * 100.0);
-            let Look { page: colour, name, .. } = look(segment);
+            let Look { page: colour, name, .. } = look(segment, true);
             let part = Bytes(part);
             let _ = write!(
                 bar,

@@ -18,7 +18,9 @@ pub(super) struct Look {
 
 /// The look of a segment. Unaccounted is not red: on a box that serves a model it is most of the
 /// pool, and nothing is wrong.
-pub(super) const fn look(segment: Segment) -> Look {
+///
+/// `shared`: whether a GPU shares the pool, or may.
+pub(super) const fn look(segment: Segment, shared: bool) -> Look {
     let (letter, terminal, page, name, remark) = match segment {
         Segment::Free => ('.', 240, "#8886", "free", ""),
         Segment::PageCache => (
@@ -26,7 +28,11 @@ pub(super) const fn look(segment: Segment) -> Look {
             68,
             "#5f87d7",
             "page cache",
-            "the kernel can take it back, CUDA's query does not count it as free",
+            if shared {
+                "the kernel can take it back, CUDA's query does not count it as free"
+            } else {
+                "the kernel can take it back"
+            },
         ),
         Segment::Shared => {
             ('s', 139, "#af87af", "shared", "tmpfs, /dev/shm; not given back by a flush")
@@ -42,7 +48,11 @@ pub(super) const fn look(segment: Segment) -> Look {
             97,
             "#875faf",
             "unaccounted",
-            "no counter of the kernel has it; GPU and driver memory show here",
+            if shared {
+                "no counter of the kernel has it; GPU and driver memory show here"
+            } else {
+                "no counter of the kernel has it"
+            },
         ),
     };
     Look { letter, terminal, page, name, remark }
@@ -60,8 +70,8 @@ mod tests {
 
     #[test]
     fn every_segment_has_a_letter_and_a_colour_of_its_own() {
-        let mut letters: Vec<char> = Segment::ALL.iter().map(|s| look(*s).letter).collect();
-        let mut colours: Vec<&str> = Segment::ALL.iter().map(|s| look(*s).page).collect();
+        let mut letters: Vec<char> = Segment::ALL.iter().map(|s| look(*s, true).letter).collect();
+        let mut colours: Vec<&str> = Segment::ALL.iter().map(|s| look(*s, true).page).collect();
         letters.sort_unstable();
         letters.dedup();
         colours.sort_unstable();

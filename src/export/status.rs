@@ -3,6 +3,10 @@
 //! The same type is written and read back, so `status --url` shows exactly what `status` shows. New
 //! keys may appear within format 1; none changes its meaning.
 
+mod gpu;
+
+pub use gpu::{CudaPart, DriverPart, GpuPart, UnaccountedPart};
+
 use crate::model::event::Event;
 use crate::model::fields;
 use crate::model::frame::Frame;
@@ -62,6 +66,14 @@ pub struct Status {
     pub machine: Map<String>,
     /// The memory pool.
     pub pool: PoolPart,
+    /// Who holds the part of it that the kernel has no account of.
+    pub unaccounted: UnaccountedPart,
+    /// CUDA's view of it, on a proven GB10.
+    pub cuda: CudaPart,
+    /// Through what the GPU was asked.
+    pub gpu_driver: DriverPart,
+    /// The GPUs.
+    pub gpus: Vec<GpuPart>,
     /// Swap space.
     pub swap: SwapPart,
     /// Thermal zones.
@@ -281,6 +293,10 @@ impl Status {
             at: wall(s.at),
             machine: machine(frame),
             pool: pool(frame),
+            unaccounted: gpu::unaccounted(frame),
+            cuda: gpu::cuda(frame),
+            gpu_driver: gpu::driver(frame),
+            gpus: gpu::gpus(frame),
             swap: SwapPart { size: bytes(s.meminfo.swap_total), free: bytes(s.meminfo.swap_free) },
             zones: zones(frame),
             hottest_zone: Figure::of(

@@ -1,8 +1,11 @@
 //! The status as a person reads it in a terminal.
 
+mod gpu;
+
 use super::looks::{Look, in_bar, look};
 use super::status::{ExhaustionPart, Figure, SourcePart, Status};
 use crate::model::pool::{Block, Reader, Segment, Window};
+use crate::model::reading::Missing;
 use crate::model::source::{Source, SourceState};
 use crate::units::{Bytes, GIB, Seconds, SignedBytes};
 use std::fmt::Write;
@@ -21,8 +24,10 @@ pub fn render(status: &Status, colour: bool) -> String {
     // Writing to a String cannot fail.
     let _ = header(&mut out, status)
         .and_then(|()| pool(&mut out, status, colour))
+        .and_then(|()| gpu::memory(&mut out, status))
         .and_then(|()| left(&mut out, status))
         .and_then(|()| trend(&mut out, status))
+        .and_then(|()| gpu::gpus(&mut out, status))
         .and_then(|()| board(&mut out, status))
         .and_then(|()| events(&mut out, status))
         .and_then(|()| unread(&mut out, status));
@@ -74,7 +79,7 @@ fn pool(out: &mut String, status: &Status, colour: bool) -> Written {
         if figure.value() == Some(&0) && !matches!(segment, Segment::Free | Segment::Unaccounted) {
             continue;
         }
-        let Look { letter, name, remark, .. } = look(segment);
+        let Look { letter, name, remark, .. } = look(segment, gpu::may_share(status));
         let share = match (figure.value(), pool.size.value()) {
             (Some(part), Some(size)) => {
                 Bytes(*part).share_of(Bytes(*size)).map(|r| format!("{:5.1} %", r.0 * 100.0))
@@ -121,7 +126,7 @@ fn bar(status: &Status, colour: bool) -> Option<String> {
             .unwrap_or(0);
         sum = sum.saturating_add(part);
         let until = cells(sum, size).max(drawn);
-        let Look { letter, terminal: c, .. } = look(segment);
+        let Look { letter, terminal: c, .. } = look(segment, true);
         let run: String = std::iter::repeat_n(letter, until - drawn).collect();
         if colour && !run.is_empty() {
             let _ = write!(out, "\x1b[48;5;{c};38;5;16m{run}\x1b[0m");
@@ -142,10 +147,13 @@ fn cells(part: u64, whole: u64) -> usize {
 fn left(out: &mut String, status: &Status) -> Written {
     let pool = &status.pool;
     writeln!(out, "Left for the next program, above a reserve of {}", Bytes(pool.reserve))?;
+    let cuda = gpu::may_share(status);
     for &reader in Reader::ALL {
-        let who = match reader {
-            Reader::Free => "CUDA's own query, older engines (MemFree)",
-            Reader::Available => "newer vLLM and llama.cpp (MemAvailable)",
+        let who = match (reader, cuda) {
+            (Reader::Free, true) => "CUDA's own query, older engines (MemFree)",
+            (Reader::Available, true) => "newer vLLM and llama.cpp (MemAvailable)",
+            (Reader::Free, false) => "programs that go by MemFree",
+            (Reader::Available, false) => "programs that go by MemAvailable",
         };
         let words = match pool.headroom.get(reader.as_str()) {
             Some(Figure::Value(bytes)) => {
@@ -166,7 +174,7 @@ fn left(out: &mut String, status: &Status) -> Written {
         };
         writeln!(out, "  {who:<44} {words}")?;
     }
-    if let Some(hidden) = pool.hidden_from_free.value().filter(|hidden| **hidden >= GIB) {
+    if let Some(hidden) = pool.hidden_from_free.value().filter(|h| cuda && **h >= GIB) {
         writeln!(out, "  {} can be had that CUDA's query does not show.", Bytes(*hidden))?;
     }
     let pooled = pool.driver_page_pools.value() == Some(&true);
@@ -294,7 +302,12 @@ fn unread(out: &mut String, status: &Status) -> Written {
         })
         .collect();
     let readings = status.readings.iter().filter_map(|(id, reading)| {
-        let reason = reading.missing.as_deref().filter(|reason| *reason != "not_present")?;
+        // What the machine, the device or an older library does not have is no failure.
+        let lacks = [Missing::NotPresent, Missing::Unsupported, Missing::NoSymbol];
+        let reason = reading.missing.as_deref()?;
+        if lacks.iter().any(|known| known.as_str() == reason) {
+            return None;
+        }
         let well = status.sources.get(&reading.source)?.state.as_deref() == Some("ok");
         well.then(|| format!("{id}: {reason}"))
     });

@@ -17,6 +17,10 @@ states! {
         ExhaustionOver = "exhaustion_over",
         /// The box went down before this boot without telling the exporter.
         BootUnclean = "boot_unclean",
+        /// It became clear, or changed, whether a GPU shares the pool.
+        GpuMemory = "gpu_memory",
+        /// A GPU reported Xid errors.
+        Xid = "xid",
         /// A lane could not keep its period.
         TicksMissed = "ticks_missed",
     }

@@ -6,7 +6,7 @@
 use super::reading::{Reading, Value};
 use super::snapshot::Snapshot;
 use super::source::Source;
-use super::{machine, memory, pressure, process, sensors};
+use super::{gpu, machine, memory, pressure, process, sensors};
 use crate::units::Unit;
 
 /// Whether every machine has the reading.
@@ -46,6 +46,7 @@ pub fn all() -> impl Iterator<Item = &'static Field> {
         memory::FAMILIES,
         pressure::Pressure::FIELDS,
         sensors::FAMILIES,
+        gpu::FIELDS,
         machine::Load::FIELDS,
         machine::Uptime::FIELDS,
         machine::Stat::FIELDS,

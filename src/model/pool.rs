@@ -1,6 +1,7 @@
 //! Verdicts on the memory pool: what is left, in which parts, for whom, and for how long.
 
 use super::reading::{Missing, Reading};
+use super::sharing::{GpuMemory, Unaccounted};
 use crate::units::{Bytes, BytesPerSecond, Celsius, Seconds, SignedBytes};
 use std::time::Duration;
 
@@ -191,4 +192,12 @@ pub struct Verdicts {
     pub pool: Pool,
     /// The hottest thermal zone that could be read, and its temperature.
     pub hottest: Reading<(String, Celsius)>,
+    /// What is known about each GPU's memory, by index.
+    pub gpus: Reading<Vec<GpuMemory>>,
+    /// Who holds what the kernel has no account of.
+    pub unaccounted: Unaccounted,
+    /// What CUDA calls free, on a proven GB10.
+    pub cuda_free: Reading<Bytes>,
+    /// Room that exists and that CUDA's query does not show, on a proven GB10.
+    pub cuda_blind: Reading<Bytes>,
 }

@@ -1,6 +1,6 @@
 //! A value, or why there is none.
 
-use crate::units::{Bytes, Celsius, Count, Joules, KIB, Seconds, Unit, Watts};
+use crate::units::{Bytes, Celsius, Count, Hertz, Joules, KIB, Ratio, Seconds, Unit, Watts};
 
 states! {
     /// Why a reading has no value. It is exported beside the absent value.
@@ -21,6 +21,18 @@ states! {
         Stale = "stale",
         /// Switched off by the operator.
         Disabled = "disabled",
+        /// The driver says that this device does not have it (NVML's return code 3, `[Not Supported]`).
+        Unsupported = "unsupported",
+        /// The device has it and gives no figure: `[N/A]`, a process without an amount.
+        NotAvailable = "not_available",
+        /// The GPU has fallen off the bus.
+        Lost = "lost",
+        /// The NVIDIA driver is not loaded, or not the one that its library belongs to.
+        NoDriver = "no_driver",
+        /// There is no NVML library, or no nvidia-smi, to ask.
+        NoLibrary = "no_library",
+        /// The NVML library is older than the question.
+        NoSymbol = "no_symbol",
     }
 }
 
@@ -80,7 +92,7 @@ macro_rules! float_quantity {
         }
     )+ };
 }
-float_quantity!(Celsius, Watts, Joules, Seconds);
+float_quantity!(Celsius, Watts, Joules, Seconds, Hertz, Ratio);
 
 /// The value of a kernel's `name value` line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

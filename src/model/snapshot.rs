@@ -1,6 +1,7 @@
 //! Plain facts of one instant.
 
 use super::fields::Group;
+use super::gpu::Gpus;
 use super::machine::{Dmi, Kernel, Load, Nvidia, Os, Stat, Uptime, VmSettings};
 use super::memory::{Blocks, Meminfo, Swaps, Vmstat};
 use super::moment::Moment;
@@ -57,6 +58,8 @@ snapshot! {
     zones: Zones = Thermal,
     /// hwmon inputs
     hwmon: Hwmon = Hwmon,
+    /// The GPU
+    gpus: Gpus = Gpu,
     /// `/proc/loadavg`
     load: Load = Loadavg,
     /// `/proc/uptime`

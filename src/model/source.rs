@@ -11,6 +11,8 @@ states! {
         Fast = "fast",
         /// Sensors behind ACPI firmware and chips, which can take their time or hang.
         Sensors = "sensors",
+        /// The GPU, through its driver, which can block for minutes.
+        Gpu = "gpu",
         /// What changes slowly or never.
         Slow = "slow",
     }
@@ -18,10 +20,11 @@ states! {
 
 impl Lane {
     /// How often the lane reads. Collapses here run at 2 to 14 GiB/s, hence one second for the pool.
+    /// The GPU's lane has thresholds for it, whose default this is.
     #[must_use]
     pub const fn period(self) -> Duration {
         match self {
-            Self::Fast | Self::Sensors => Duration::from_secs(1),
+            Self::Fast | Self::Sensors | Self::Gpu => Duration::from_secs(1),
             Self::Slow => Duration::from_secs(5),
         }
     }
@@ -47,6 +50,8 @@ states! {
         Thermal = "thermal",
         /// /sys/class/hwmon
         Hwmon = "hwmon",
+        /// the GPU (NVML or nvidia-smi)
+        Gpu = "gpu",
         /// /proc/loadavg
         Loadavg = "loadavg",
         /// /proc/uptime
@@ -86,6 +91,7 @@ impl Source {
         match self {
             Self::Meminfo | Self::Vmstat | Self::Buddyinfo | Self::Pressure => Lane::Fast,
             Self::Thermal | Self::Hwmon => Lane::Sensors,
+            Self::Gpu => Lane::Gpu,
             _ => Lane::Slow,
         }
     }
@@ -112,13 +118,20 @@ states! {
 impl From<Missing> for SourceState {
     fn from(reason: Missing) -> Self {
         match reason {
-            Missing::NotPresent => Self::NotPresent,
+            Missing::NotPresent
+            | Missing::NoDriver
+            | Missing::NoLibrary
+            | Missing::NoSymbol
+            | Missing::Unsupported
+            | Missing::NotAvailable => Self::NotPresent,
             Missing::Denied => Self::Denied,
             Missing::Disabled => Self::Disabled,
             Missing::Hung => Self::Hung,
-            Missing::Pending | Missing::Malformed | Missing::Failed | Missing::Stale => {
-                Self::Failed
-            }
+            Missing::Pending
+            | Missing::Malformed
+            | Missing::Failed
+            | Missing::Stale
+            | Missing::Lost => Self::Failed,
         }
     }
 }

@@ -71,6 +71,14 @@ pub enum ReadError {
         /// Why.
         why: FileError,
     },
+    /// The GPU's driver could not be asked, or did not answer everything.
+    #[error("{what}")]
+    Gpu {
+        /// What happened.
+        what: String,
+        /// The reason that readings carry.
+        reason: Missing,
+    },
     /// A file does not say what the kernel documents.
     #[error("{path}: {what}")]
     Malformed {
@@ -92,6 +100,7 @@ impl ReadError {
     pub const fn reason(&self) -> Missing {
         match self {
             Self::File { why, .. } => why.reason(),
+            Self::Gpu { reason, .. } => *reason,
             Self::Malformed { .. } => Missing::Malformed,
         }
     }

@@ -5,16 +5,27 @@
 //! clock and the deadlines are the engine's.
 
 pub mod files;
+pub mod gpu;
 pub mod lines;
 pub mod proc;
 pub mod roots;
 pub mod sys;
 
 pub use files::{FileError, Files, ReadError};
-pub use roots::Roots;
+pub use roots::{Live, Roots};
 
+use crate::model::gpu::Gpus;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
+
+/// A machine, live or recorded: its files and its GPU.
+pub trait Machine: Files {
+    /// One round of questions to the GPU's driver. Only one thread at a time asks.
+    ///
+    /// # Errors
+    /// Why the GPU cannot be read, or the first thing about it that could not.
+    fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError>;
+}
 
 /// Reads one source into its group of the snapshot.
 ///
@@ -24,8 +35,15 @@ use crate::model::source::Source;
 /// # Errors
 /// Says why the source is not well: not there, denied, blocked by an input/output error, or not what
 /// the kernel documents.
-pub fn read(source: Source, files: &dyn Files, into: &mut Snapshot) -> Result<(), ReadError> {
+pub fn read(
+    source: Source,
+    machine: &dyn Machine,
+    pace: &gpu::Pace<'_>,
+    into: &mut Snapshot,
+) -> Result<(), ReadError> {
+    let files: &dyn Files = machine;
     match source {
+        Source::Gpu => machine.gpu(pace, &mut into.gpus),
         Source::Meminfo => proc::meminfo::read(files, &mut into.meminfo),
         Source::Vmstat => proc::vmstat::read(files, &mut into.vmstat),
         Source::Buddyinfo => fill(&mut into.blocks, proc::buddyinfo::read(files)),

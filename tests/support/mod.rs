@@ -8,14 +8,19 @@
     reason = "each test uses its part of this"
 )]
 
+pub mod fakes;
+pub mod rig;
+
 use gb10_exporter::capture::Capture;
 use gb10_exporter::derive::{self, State};
 use gb10_exporter::model::frame::{Boot, Exporter as Build, Frame, Health};
+use gb10_exporter::model::gpu::GpuChoice;
 use gb10_exporter::model::moment::Moment;
 use gb10_exporter::model::reading::Missing;
 use gb10_exporter::model::snapshot::Snapshot;
-use gb10_exporter::model::source::Source;
-use gb10_exporter::sources::{self, Files};
+use gb10_exporter::model::source::{Source, SourceState};
+use gb10_exporter::sources::gpu::{Limits, Pace};
+use gb10_exporter::sources::{self, Machine as AnyMachine};
 use gb10_exporter::thresholds::Thresholds;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
@@ -47,6 +52,9 @@ pub fn exporter() -> Command {
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GB10_EXPORTER_")) {
         command.env_remove(name);
     }
+    // The GPU of the machine that runs the tests is no part of them.
+    command.env("GB10_EXPORTER_PATH_NVML", "/nowhere/libnvidia-ml.so.1");
+    command.env("GB10_EXPORTER_PATH_NVIDIA_SMI", "/nowhere/nvidia-smi");
     command.stdin(Stdio::null());
     command
 }
@@ -231,13 +239,29 @@ pub fn value(metrics: &str, series: &str) -> Option<f64> {
     metrics.lines().find_map(|line| line.strip_prefix(series)?.strip_prefix(' ')?.parse().ok())
 }
 
+/// What a round of questions to a GPU is held to when a test asks.
+pub fn pace(now: &dyn Fn() -> Duration) -> Pace<'_> {
+    let limits = Limits {
+        deadline: Duration::from_secs(2),
+        smi_deadline: Duration::from_secs(5),
+        retry_first: Duration::from_secs(1),
+        retry_max: Duration::from_secs(60),
+    };
+    Pace { choice: GpuChoice::Auto, limits, now }
+}
+
 /// One reading of a machine and what follows from it, at a fixed time.
-pub fn frame(files: &dyn Files) -> Frame {
+pub fn frame(machine: &dyn AnyMachine) -> Frame {
     let at = Moment { mono: Duration::from_secs(100), wall: Duration::from_secs(1_700_000_000) };
     let mut snapshot = Snapshot::absent(at, Missing::Pending);
+    let now = || at.mono;
+    let mut health = Health::default();
     for &source in Source::ALL {
-        let _ = sources::read(source, files, &mut snapshot);
+        let result = sources::read(source, machine, &pace(&now), &mut snapshot);
         snapshot.read_at[source.index()] = Some(at);
+        let one = &mut health.sources[source.index()];
+        one.state = Some(result.as_ref().map_or_else(|e| e.reason().into(), |()| SourceState::Ok));
+        one.message = result.err().map(|error| error.to_string().into());
     }
     let thresholds = Thresholds::default();
     Frame {
@@ -245,7 +269,7 @@ pub fn frame(files: &dyn Files) -> Frame {
         verdicts: derive::derive(&mut State::default(), &snapshot, &thresholds),
         snapshot,
         thresholds,
-        health: Health::default(),
+        health,
         boot: Boot { unclean: Err(Missing::Disabled), previous_seen: Err(Missing::Disabled) },
         exporter: Build { version: "0", revision: "0", started: at },
         events: Arc::default(),
