@@ -4,8 +4,10 @@ use crate::catalog::{self, Stability};
 use crate::config::Config;
 use crate::config::table::{ROWS, amount, switched};
 use crate::model::fields::{self, Presence};
+use crate::model::gpu::{ClockKind, EventReason, Via};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
+use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Lane, Source, SourceState};
 use crate::thresholds::Thresholds;
 use clap::Command;
@@ -19,7 +21,8 @@ const GENERATED: &str =
 pub fn metrics() -> String {
     let mut out = format!(
         "{GENERATED}# Metrics\n\nEvery metric, from the table in `src/catalog`. Base units; ratios from 0 to 1. A value that cannot be read\n\
-         is absent, never 0, and `gb10_reading_missing` says why. Stable names and labels do not change within a major\n\
+         is absent, never 0; `gb10_reading_missing` says why, or for what follows from several readings the state set named\n\
+         in its text. Stable names and labels do not change within a major\n\
          version; the others may.\n\n| metric | kind | unit | labels | what it is | from |\n| --- | --- | --- | --- | --- | --- |\n"
     );
     for m in catalog::all() {
@@ -35,24 +38,7 @@ pub fn metrics() -> String {
             m.from
         );
     }
-    let _ = write!(out, "\n## Label values\n");
-    states(&mut out, "segment", Segment::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(&mut out, "reader", Reader::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(&mut out, "window", Window::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(&mut out, "block", Block::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(
-        &mut out,
-        "kind of gb10_pool_pinned_bytes",
-        Pinned::ALL.iter().map(|s| (s.as_str(), s.describe())),
-    );
-    states(&mut out, "lane", Lane::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(&mut out, "source", Source::ALL.iter().map(|s| (s.as_str(), s.describe())));
-    states(
-        &mut out,
-        "state of gb10_source_state",
-        SourceState::ALL.iter().map(|s| (s.as_str(), s.describe())),
-    );
-    states(&mut out, "reason", Missing::ALL.iter().map(|s| (s.as_str(), s.describe())));
+    label_values(&mut out);
     let _ = write!(
         out,
         "\n## Readings\n\nWhat is read, and where: the values of the label `reading`, and the keys of `readings` in `/api/v1/status`.\n\
@@ -70,6 +56,34 @@ pub fn metrics() -> String {
         );
     }
     out
+}
+
+/// The closed sets that label values come from.
+fn label_values(out: &mut String) {
+    macro_rules! sets {
+        ($($label:literal: $set:ty,)+) => {
+            $( states(out, $label, <$set>::ALL.iter().map(|s| (s.as_str(), s.describe()))); )+
+        };
+    }
+    let _ = write!(out, "\n## Label values\n");
+    sets! {
+        "segment": Segment,
+        "holder": Holder,
+        "state of gb10_pool_attribution": Attribution,
+        "reader": Reader,
+        "window": Window,
+        "block": Block,
+        "kind of gb10_pool_pinned_bytes": Pinned,
+        "state of gb10_gpu_memory_report": MemoryReport,
+        "state of gb10_gpu_memory_sharing": Sharing,
+        "clock": ClockKind,
+        "reason of gb10_gpu_event_reason and gb10_gpu_event_reason_seconds_total": EventReason,
+        "via": Via,
+        "lane": Lane,
+        "source of gb10_source_state": Source,
+        "state of gb10_source_state": SourceState,
+        "reason of gb10_reading_missing": Missing,
+    }
 }
 
 fn states<'a>(out: &mut String, label: &str, all: impl Iterator<Item = (&'a str, &'a str)>) {

@@ -152,7 +152,7 @@ fn driver_page_pools_are_no_emergency() {
     }
     // No process is named as the holder; the pools are, and what an idle box may need stays unknown.
     let held = f.verdicts.unaccounted;
-    assert_eq!(held.attribution, Attribution::Complete);
+    assert_eq!(held.attribution, Attribution::Estimated);
     assert_eq!(held.part(Holder::GpuProcesses), Ok(Bytes(0)));
     assert_eq!(held.part(Holder::Unknown), Ok(f.thresholds.idle_remainder_max));
     near(held.part(Holder::PagePools).unwrap(), 74.23);

@@ -159,7 +159,7 @@ fn a_gpu_that_is_lost_again_and_again_is_found_again_and_again() {
                 )
             );
             assert!(!lost.contains("gb10_gpu_temperature_celsius{"));
-            assert!(!lost.contains("gb10_cuda_free_bytes{"), "nothing proves a GB10 now");
+            assert!(lost.contains("gb10_cuda_free_bytes{"), "the box is still a GB10");
             assert!(lost.contains("gb10_pool_headroom_bytes{reader=\"available\"}"));
         }
         rig.gpu.leave_out(&["0.device"]);
@@ -269,6 +269,69 @@ fn xid_errors_are_counted_from_zero_and_told() {
         "{}",
         rig.logged()
     );
+}
+
+/// A question that was not answered when the library started is asked again.
+#[test]
+fn what_a_gpu_is_is_asked_until_it_is_answered() {
+    let rig = Rig::new("spark-fe-llm-server", &fakes::nvml(), QUICK);
+    rig.wait("healthy", |m| state(m) == "ok");
+    // One slow answer in the first round after a new start.
+    rig.gpu.set(&[("init", "!9")]);
+    rig.wait("gone", |m| state(m) == "not_present");
+    rig.gpu.set(&[("0.uuid", "~200 GPU-1"), ("0.bus", "!999"), ("0.clock_max.sm", "!999")]);
+    rig.gpu.leave_out(&["init"]);
+    rig.wait("slow", |m| state(m) == "hung");
+    rig.gpu.set(&[("0.uuid", "GPU-1"), ("0.bus", "0000000F:01:00.0"), ("0.clock_max.sm", "3003")]);
+    let back = rig.wait("back", |m| state(m) == "ok");
+    let info = back.lines().find(|line| line.starts_with("gb10_gpu_info{")).unwrap();
+    for label in
+        ["bus=\"0000000F:01:00.0\"", "pci_device_id=\"0x2E1210DE\"", "addressing_mode=\"ATS\""]
+    {
+        assert!(info.contains(label), "{info}");
+    }
+    assert_eq!(value(&back, "gb10_gpu_clock_max_hertz{gpu=\"0\",clock=\"sm\"}"), Some(3.003e9));
+    assert!(!back.contains("reason=\"hung\""));
+}
+
+/// Field values are numbered by the driver's version. When that is not told, they are not read at all.
+#[test]
+fn times_are_never_those_of_another_numbering() {
+    let rig = Rig::new("gb10-580.173.02-serving", &fakes::nvml(), QUICK);
+    let series = "gb10_gpu_event_reason_seconds_total{gpu=\"0\",reason=\"hw_thermal\"}";
+    let healthy = rig.wait("healthy", |m| state(m) == "ok");
+    let before = value(&healthy, series).unwrap();
+    rig.gpu.set(&[("init", "!9")]);
+    rig.wait("gone", |m| state(m) == "not_present");
+    rig.gpu.set(&[("driver", "!999")]);
+    rig.gpu.leave_out(&["init"]);
+    let without = rig.wait("no version", |m| state(m) == "failed");
+    assert_eq!(value(&without, series), None);
+    rig.gpu.set(&[("driver", "580.173.02")]);
+    let back = rig.wait("back", |m| state(m) == "ok");
+    assert_eq!(value(&back, series), Some(before));
+}
+
+/// A GPU that cannot be listened to has no counters at all, and the last word of one that is lost counts.
+#[test]
+fn xid_errors_are_those_that_could_be_heard() {
+    let rig = Rig::new("spark-fe-llm-server", &fakes::nvml(), QUICK);
+    rig.wait("healthy", |m| state(m) == "ok");
+    rig.gpu.set(&[("init", "!9")]);
+    rig.wait("gone", |m| state(m) == "not_present");
+    rig.gpu.add_second();
+    rig.gpu.set(&[("1.device", "!999")]);
+    rig.gpu.leave_out(&["init"]);
+    let one = rig.wait("one of two", |m| m.contains("gb10_gpu_xid_errors_total{gpu=\"0\""));
+    assert!(!one.contains("gb10_gpu_xid_errors_total{gpu=\"1\""), "nobody listens to it");
+    rig.gpu.leave_out(&["1.device"]);
+    rig.wait("both", |m| m.contains("gb10_gpu_xid_errors_total{gpu=\"1\",xid=\"79\"} 0"));
+    rig.gpu.set(&[("events", "1:1:79"), ("1.device", "!15")]);
+    let lost =
+        rig.wait("lost", |m| m.contains("gb10_gpu_xid_errors_total{gpu=\"1\",xid=\"79\"} 1"));
+    assert!(lost.contains("gb10_gpu_xid_errors_total{gpu=\"0\",xid=\"79\"} 0"));
+    let log = rig.logged();
+    assert!(log.contains("GPU 1: Xid 79, 1 since the exporter started"), "{log}");
 }
 
 #[test]

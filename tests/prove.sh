@@ -7,6 +7,7 @@ cd "$(dirname "$0")/.."
 seconds=${PROVE_SECONDS:-600}
 commit=$(git rev-parse --short HEAD)
 cargo build --release
+cargo build --release --examples
 if ! command -v cargo-deny >/dev/null 2>&1 && [ ! -x target/tools/deny/bin/cargo-deny ]; then
     cargo install cargo-deny --locked --root target/tools/deny
 fi
@@ -18,7 +19,34 @@ command -v systemd-analyze >/dev/null 2>&1 || {
     exit 1
 }
 work=$(mktemp -d)
-trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'kill $server $hanging 2>/dev/null || true; rm -rf "$work"' EXIT
+hanging=
+
+# A driver of which one call blocks for a minute: everything else goes on, and it is back when the call returns.
+cp tests/captures/spark-fe-llm-server.txt "$work/gpu.txt"
+FAKE_GPU_CAPTURE="$work/gpu.txt" target/release/gb10-exporter --web.listen-address 127.0.0.1:0 \
+    --path.nvml "$PWD/target/release/examples/libfake_nvml.so" 2>"$work/hanging.log" &
+hanging=$!
+sleep 3
+hanging_url=$(sed -n 's/.*listening on \(http:.*metrics\).*/\1/p' "$work/hanging.log")
+gpu_state() { curl -s "$hanging_url" | sed -n 's/^gb10_source_state{source="gpu",state="\([a-z_]*\)"} 1$/\1/p'; }
+fast_ticks() { curl -s "$hanging_url" | awk '$1 == "gb10_lane_ticks_total{lane=\"fast\"}" { print $2 }'; }
+[ "$(gpu_state)" = ok ] || { echo "prove: the stand-in for NVML is not read" >&2; exit 1; }
+sed 's/^0.temperature = .*/0.temperature = ~60000 64/' "$work/gpu.txt" >"$work/gpu.new"
+hang_began=$(date +%s.%N)
+hang_fast=$(fast_ticks)
+mv "$work/gpu.new" "$work/gpu.txt"
+until [ "$(gpu_state)" = hung ]; do sleep 0.1; done
+hang_seen=$(echo "$(date +%s.%N) $hang_began" | awk '{ printf "%.1f", $1 - $2 }')
+cp tests/captures/spark-fe-llm-server.txt "$work/gpu.new" && mv "$work/gpu.new" "$work/gpu.txt"
+slowest=0
+until [ "$(gpu_state)" = ok ]; do
+    slowest=$(echo "$slowest $(curl -s -o /dev/null -w '%{time_total}' "$hanging_url")" | awk '{ print ($2 > $1) ? $2 : $1 }')
+    sleep 1
+done
+hang_took=$(echo "$(date +%s.%N) $hang_began" | awk '{ printf "%.1f", $1 - $2 }')
+hang_ticks=$(($(fast_ticks) - hang_fast))
+kill $hanging
 target/release/gb10-exporter --web.listen-address 127.0.0.1:0 --state.directory "$work/state" 2>"$work/log" &
 server=$!
 sed "s|/usr/local/bin/gb10-exporter|$PWD/target/release/gb10-exporter|" deploy/systemd/gb10-exporter.service \
@@ -69,6 +97,9 @@ files=$(ls "/proc/$server/fd" | wc -l)
     echo "| systemd-analyze verify, and its security score for the unit | pass, $exposure |"
     echo "| a connection with half a request is closed after | $half s |"
     echo "| a connection that rests after an answer is closed after | $idle s |"
+    echo "| a call into the GPU's driver that blocks for 60 s is told after | $hang_seen s |"
+    echo "| ... the GPU is read again after | $hang_took s |"
+    echo "| ... rounds of the fast lane meanwhile, slowest scrape | $hang_ticks, $slowest s |"
     echo "| soak | $took s |"
     echo "| rounds of the fast lane (1 s) | $fast |"
     echo "| rounds of the slow lane (5 s) | $slow |"

@@ -63,7 +63,7 @@ fn nvml_and_nvidia_smi_say_the_same() {
         });
         for (id, value) in &smi {
             // The program's query knows processes with a compute context only.
-            if id.starts_with("gpu.processes") && others {
+            if id.starts_with("gpu.listed") || (id.starts_with("gpu.processes") && others) {
                 continue;
             }
             let other =
@@ -225,4 +225,25 @@ fn a_program_that_cannot_be_killed_is_left_alone_and_never_joined_by_another() {
     rig.gpu.let_go();
     rig.wait("back", |m| state(m) == "ok" && m.contains("gb10_gpu_temperature_celsius{"));
     assert!(Path::new(&format!("/proc/{}", rig.exporter.child.id())).exists());
+}
+
+/// A stop does not wait, and leaves nothing behind.
+#[test]
+fn a_stop_ends_the_program_too() {
+    let mut rig = smi(
+        "spark-fe-llm-server",
+        "collector: {gpu: smi}\nthresholds: {gpu: {smi_deadline: 120s}}\n",
+    );
+    rig.wait("healthy", |m| state(m) == "ok");
+    rig.gpu.set(&[("smi.hang", "children")]);
+    let began = Instant::now();
+    while rig.gpu.pids().len() < 2 {
+        assert!(began.elapsed() < Duration::from_secs(20), "does not hang");
+        thread::sleep(Duration::from_millis(50));
+    }
+    rig.exporter.signal("TERM");
+    assert_eq!(rig.exporter.wait().0, Some(0));
+    thread::sleep(Duration::from_millis(200));
+    let left: Vec<_> = rig.gpu.pids().into_iter().filter(|pid| alive(*pid)).collect();
+    assert!(left.is_empty(), "{left:?}");
 }

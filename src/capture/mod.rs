@@ -127,9 +127,14 @@ impl Capture {
                 let (key, value) = line.split_once('=').ok_or_else(|| {
                     (number + 1 + i, format!("expected \"key = value\", found {line:?}"))
                 })?;
-                self.gpu.push((key.trim().to_owned(), value.trim().to_owned()));
+                let (key, value) = (key.trim(), value.trim());
+                gpu::recorded::check(key, value).map_err(|what| (number + 1 + i, what))?;
+                if self.gpu.iter().any(|(known, _)| known == key) {
+                    return Err((number + 1 + i, format!("{key} is there twice")));
+                }
+                self.gpu.push((key.to_owned(), value.to_owned()));
             }
-            return Ok(());
+            return self.check_gpus().map_err(|what| (number, what));
         }
         let (path, mark) = match title.split_once(" !") {
             Some((path, mark)) => (path.trim_end(), Some(mark.trim())),
@@ -156,6 +161,30 @@ impl Capture {
         }
         if self.files.insert(path.to_owned(), section).is_some() {
             return Err((number, format!("{path} is there twice")));
+        }
+        Ok(())
+    }
+
+    /// Every GPU that has keys is among those that are counted.
+    fn check_gpus(&self) -> Result<(), String> {
+        let count = self.gpu.iter().find(|(key, _)| key == "count");
+        let count = count.and_then(|(_, value)| value.parse::<u32>().ok());
+        for (key, _) in &self.gpu {
+            let index = key.split_once('.').and_then(|(index, _)| index.parse::<u32>().ok());
+            match (index, count) {
+                (Some(index), Some(count @ 1..)) if index >= count => {
+                    return Err(format!(
+                        "{key}: count is {count}, so the last GPU is {}",
+                        count - 1
+                    ));
+                }
+                (Some(_), None)
+                    if !self.gpu.iter().any(|(key, _)| key == "count" || key == "init") =>
+                {
+                    return Err(format!("{key} is there and count, the number of GPUs, is not"));
+                }
+                _ => {}
+            }
         }
         Ok(())
     }

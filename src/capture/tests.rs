@@ -3,7 +3,7 @@ use proptest::prelude::*;
 
 const SMALL: &str = "# gb10-exporter capture 1\n# kind: invented\n# title: two lines\n# source: nobody\n# note: a: b\n\n\
 ==> /proc/meminfo\nMemTotal: 8 kB\n\nMemFree: 4 kB\n\n==> /sys/class/thermal/thermal_zone0/temp\n48700\n\
-==> /proc/pressure/memory !denied\n\n==> gpu\ndriver = 580.82.09\n0.memory = !3\n";
+==> /proc/pressure/memory !denied\n\n==> gpu\ncount = 1\n0.memory = !3\n";
 
 #[test]
 fn a_capture_is_the_files_that_it_holds() {
@@ -46,6 +46,19 @@ fn mistakes_are_named_with_their_line() {
             "is there twice",
         ),
         (replace("0.memory = !3", "memory"), 18, "expected \"key = value\""),
+        (replace("0.memory = !3", "0.memorry = !"), 18, "expected a return code"),
+        (replace("0.memory = !3", "0.memorry = 3"), 18, "0.memorry: unknown key"),
+        (replace("0.memory = !3", "0.clock.smm = 3"), 18, "0.clock.smm: unknown key"),
+        (replace("0.memory = !3", "x.name = a"), 18, "x.name: unknown key"),
+        (replace("0.memory = !3", "0.memory = 1,2"), 18, "expected TOTAL,FREE,USED in bytes"),
+        (replace("0.memory = !3", "0.pstate = P0"), 18, "expected a whole number, found \"P0\""),
+        (replace("0.memory = !3", "0.temperature = ~x 4"), 18, "expected \"~MILLISECONDS VALUE\""),
+        (replace("0.memory = !3", "0.processes.compute = 7"), 18, "expected PID:BYTES"),
+        (replace("0.memory = !3", "0.device = here"), 18, "expected !N"),
+        (replace("0.memory = !3", "events = 13"), 18, "expected SEQUENCE:GPU:XID"),
+        (replace("0.memory = !3", "count = 2"), 18, "count is there twice"),
+        (replace("0.memory", "1.memory"), 16, "count is 1, so the last GPU is 0"),
+        (replace("count = 1\n", ""), 16, "0.memory is there and count"),
     ] {
         let (at, what) = Capture::parse(&text).unwrap_err();
         assert!(what.contains(says), "{what:?} should say {says:?}");

@@ -2,10 +2,10 @@
 
 use super::{Label, Metric, Samples, flag, metric};
 use crate::model::frame::Frame;
-use crate::model::gpu::{ClockKind, EventReason, Gpu, MemoryFigures, TIMED};
+use crate::model::gpu::{ClockKind, EventReason, Gpu, GpuProcess, MemoryFigures, TIMED};
 use crate::model::reading::Reading;
-use crate::model::sharing::{Attribution, CudaFreeSource, Holder, MemoryReport, Sharing};
-use crate::units::{Bytes, Celsius, Count, Hertz, Joules, Ratio, Seconds, Watts};
+use crate::model::sharing::{Attribution, CudaFreeSource, Hidden, Holder, MemoryReport, Sharing};
+use crate::units::{Bytes, Celsius, Count, Hertz, Joules, Ratio, Seconds, SignedBytes, Watts};
 
 fn index(gpu: &Gpu) -> Label {
     gpu.index.to_string().into()
@@ -35,6 +35,15 @@ fn clocks(f: &Frame, out: &mut Samples, of: impl Fn(&Gpu) -> &[Reading<Hertz>; 4
     for gpu in f.snapshot.gpus.each() {
         for (kind, clock) in ClockKind::ALL.iter().zip(of(gpu)) {
             out.each([index(gpu), kind.as_str().into()], *clock, |Hertz(hertz)| hertz);
+        }
+    }
+}
+
+/// A figure of the process lists, of GPUs whose lists are not known to hide somebody.
+fn listed(f: &Frame, out: &mut Samples, figure: impl Fn(&[GpuProcess]) -> f64) {
+    for (gpu, memory) in f.snapshot.gpus.each().zip(f.verdicts.gpus.iter().flatten()) {
+        if let (Ok(list), false) = (&gpu.processes, memory.hidden == Hidden::Yes) {
+            out.add([index(gpu)], figure(list));
         }
     }
 }
@@ -148,7 +157,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "NVML power average, nvidia-smi power.draw",
-        "Power of the GPU alone, mean of a second. CPU, memory and network come on top and are not told by the driver.",
+        "Power of the GPU alone, mean of a second. CPU, memory and network come on top; the driver does not report them.",
         |f, out| each(f, out, Gpu::mean_power, watts)
     ),
     metric!(
@@ -247,7 +256,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "NVML events",
-        "Xid errors since the exporter started. Those that these machines are known for are counted from zero; a storm between two looks of the exporter counts under its last number.",
+        "Xid errors since the exporter started. Those that these machines are known for are counted from zero; if several occur between two rounds, all are counted under the last number.",
         |f, out| for ((gpu, xid), count) in f.snapshot.gpus.xids.iter().flatten() {
             let labels = [gpu.to_string().into(), xid.to_string().into()];
             out.add(labels, Count(*count).as_f64());
@@ -261,11 +270,21 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "NVML process lists, nvidia-smi --query-compute-apps",
-        "Processes that have a context on the GPU, each once. Inside a container without the host's pids the lists are empty.",
-        |f, out| for gpu in f.snapshot.gpus.each() {
-            let count = gpu.processes.as_ref().map(|list| Count(list.len() as u64));
-            out.each([index(gpu)], count.map_err(|m| *m), Count::as_f64);
-        }
+        "Processes that have a context on the GPU, each once. Absent when the GPU is in use and its lists are empty, as in a container without the host's pids.",
+        |f, out| listed(f, out, |list| Count(list.len() as u64).as_f64())
+    ),
+    metric!(
+        "gb10_gpu_processes_memory_bytes",
+        Gauge,
+        Bytes,
+        ["gpu"],
+        [Gpu],
+        Stable,
+        "NVML process lists, nvidia-smi --query-compute-apps",
+        "Memory that the driver charges to the processes on the GPU: each process once, with the largest figure of any list. Processes without a figure are not in it; gb10_pool_attribution says partial then.",
+        |f, out| listed(f, out, |list| {
+            list.iter().filter_map(|process| process.memory.ok()).sum::<Bytes>().as_f64()
+        })
     ),
     metric!(
         "gb10_gpu_memory_report",
@@ -340,7 +359,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu, Meminfo],
         Stable,
         "/proc/meminfo MemFree",
-        "What cudaMemGetInfo calls free. On a GB10 that is MemFree to the byte; absent on a machine that is not proven to be one.",
+        "What cudaMemGetInfo calls free. On a GB10 that is MemFree to the byte; absent on a machine that is not proven to be one (gb10_gpu_memory_sharing), and without a driver.",
         |f, out| {
             let source = CudaFreeSource::Meminfo.as_str();
             out.each([source.into()], f.verdicts.cuda_free, Bytes::as_f64);
@@ -354,8 +373,8 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu, Meminfo],
         Stable,
         "MemAvailable - MemFree",
-        "Room that exists and that cudaMemGetInfo does not show, nearly all of it page cache. Programs that believe CUDA fail although it is there.",
-        |f, out| out.one(f.verdicts.cuda_blind, Bytes::as_f64)
+        "Room that exists and that cudaMemGetInfo does not show, nearly all of it page cache. Programs that believe CUDA fail although it is there. Negative where the kernel would give less than CUDA promises.",
+        |f, out| out.one(f.verdicts.cuda_blind, SignedBytes::as_f64)
     ),
     metric!(
         "gb10_pool_unaccounted_bytes",
@@ -378,7 +397,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu, Meminfo],
         Stable,
         "NVML process lists",
-        "How far gb10_pool_unaccounted_bytes can be trusted: complete, partial (a process without a figure), clamped (more is charged to processes than is unaccounted, as with managed memory), hidden (the GPU is in use and no process is to be seen), not_shared, unknown.",
+        "How far gb10_pool_unaccounted_bytes can be trusted: complete, estimated (what nothing else explains is put down to page pools), partial (a process without a figure), clamped (more is charged to processes than is unaccounted), hidden (the GPU is in use and no process is listed), not_shared, unknown.",
         |f, out| for state in Attribution::ALL {
             let on = flag(*state == f.verdicts.unaccounted.attribution);
             out.add([state.as_str().into()], on);

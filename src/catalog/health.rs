@@ -100,7 +100,7 @@ pub(super) const ROWS: &[Metric] = &[
         [],
         Stable,
         "the exporter",
-        "1 for each reading that has no value now, with the reason. The value itself is absent, never 0.",
+        "1 for each reading that has no value now, or lacks it for some of its members (a clock, a zone, one of several GPUs), with the reason. The value itself is absent, never 0.",
         missing
     ),
     metric!(

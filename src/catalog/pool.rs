@@ -13,7 +13,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Meminfo],
         Stable,
         "/proc/meminfo MemTotal",
-        "The memory pool that CPU and GPU share. Differs from box to box.",
+        "Memory that the kernel manages. On a GB10 CPU and GPU share it (gb10_gpu_memory_sharing says whether here); differs from box to box.",
         |f, out| out.one(f.verdicts.pool.size, Bytes::as_f64)
     ),
     metric!(
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Meminfo, Vmstat],
         Stable,
         "/proc/meminfo, /proc/vmstat nr_zspages",
-        "The pool in parts that add up to gb10_pool_size_bytes exactly. GPU memory is in no counter of the kernel and shows as unaccounted.",
+        "The pool in parts that add up to gb10_pool_size_bytes exactly. Where a GPU shares the pool, its memory is in no counter of the kernel and shows as unaccounted.",
         |f, out| if let Ok(p) = &f.verdicts.pool.partition {
             for segment in Segment::ALL {
                 out.each([segment.as_str().into()], p.part(*segment), Bytes::as_f64);
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Meminfo],
         Stable,
         "MemFree or MemAvailable, less the reserve",
-        "What is left above the reserve, by the figure that the reader goes by: free is CUDA's own view and older engines, available is newer vLLM and llama.cpp. Negative when the reserve is broken into.",
+        "What is left above the reserve, by the figure that the reader goes by: free is CUDA's own view on a GB10 and that of older engines, available is newer vLLM (llama.cpp adds free swap). Do not add them up. Negative when the reserve is broken into.",
         |f, out| for (reader, bytes) in Reader::ALL.iter().zip(f.verdicts.pool.headroom) {
             out.each([reader.as_str().into()], bytes, SignedBytes::as_f64);
         }

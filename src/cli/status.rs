@@ -55,6 +55,7 @@ fn read_here(args: &StatusArgs) -> anyhow::Result<Status> {
         version: VERSION,
     })?;
     engine.wait_for_frames(FRAMES, PATIENCE);
-    let frame = engine.frame().context("this machine could not be read")?;
-    Ok(Status::of(&frame))
+    let frame = engine.frame().context("this machine could not be read");
+    engine.stop();
+    Ok(Status::of(&*frame?))
 }

@@ -12,15 +12,15 @@ pub mod window;
 use crate::model::pool::Verdicts;
 use crate::model::reading::{Missing, Reading};
 use crate::model::sensors::Zones;
-use crate::model::sharing::{Basis, GpuMemory};
 use crate::model::snapshot::Snapshot;
 use crate::thresholds::Thresholds;
-use crate::units::{Bytes, Celsius};
+use crate::units::Celsius;
 
 /// What the derivations remember from one snapshot to the next.
 #[derive(Clone, Debug, Default)]
 pub struct State {
     pool: pool::State,
+    parts: sharing::Known,
     /// What was learned about the idle box; the engine keeps it from run to run.
     pub idle: unaccounted::Idle,
 }
@@ -28,18 +28,12 @@ pub struct State {
 /// Derives everything from one snapshot.
 pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -> Verdicts {
     let pool = pool::derive(&mut state.pool, snapshot, thresholds);
-    let gpus = sharing::derive(snapshot, thresholds);
+    let gpus = sharing::derive(&mut state.parts, snapshot, thresholds);
     let unaccounted =
         unaccounted::derive(&mut state.idle, snapshot, &pool.partition, &gpus, thresholds);
-    let cuda_free = cuda_free(&gpus, pool.free);
-    let cuda_blind = cuda_free.and(pool.hidden);
+    let cuda_free = sharing::cuda_free(&state.parts, snapshot, &gpus, pool.free);
+    let cuda_blind = cuda_free.and_then(|free| Ok(pool.available?.signed_less(free)));
     Verdicts { hottest: hottest(&snapshot.zones), pool, gpus, unaccounted, cuda_free, cuda_blind }
-}
-
-/// What CUDA calls free. On a GB10 it is MemFree to the byte; nobody has shown it for another part.
-fn cuda_free(gpus: &Reading<Vec<GpuMemory>>, free: Reading<Bytes>) -> Reading<Bytes> {
-    let gpus = gpus.as_ref().map_err(|reason| *reason)?;
-    if gpus.iter().any(|gpu| gpu.basis == Basis::Gb10) { free } else { Err(Missing::NotPresent) }
 }
 
 /// The board's temperature is that of its hottest zone: any of them can cut the power, and the die

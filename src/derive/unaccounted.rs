@@ -7,21 +7,27 @@
 //! computed on the GPU.
 
 use super::sharing::charged;
-use crate::model::gpu::{Gpu, ProcessList};
+use crate::model::gpu::Gpu;
 use crate::model::pool::{Partition, Segment};
 use crate::model::reading::{Missing, Reading};
-use crate::model::sharing::{Attribution, GpuMemory, Holder, IdleRemainder, Sharing, Unaccounted};
+use crate::model::sharing::{
+    Attribution, GpuMemory, Hidden, Holder, IdleRemainder, Sharing, Unaccounted,
+};
 use crate::model::snapshot::Snapshot;
 use crate::thresholds::Thresholds;
 use crate::units::Bytes;
+use std::collections::BTreeSet;
 
 /// Boots remembered.
 const KEPT: usize = 8;
 
-/// The idle remainders that were learned, oldest first.
+/// What was learned about the idle box.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Idle {
+    /// The idle remainders, oldest first.
     entries: Vec<IdleRemainder>,
+    /// What exceeded it when nothing computed last: the most that pools can have held since.
+    excess: Option<Bytes>,
 }
 
 impl Idle {
@@ -31,6 +37,8 @@ impl Idle {
         for entry in learned {
             self.learn(&entry.boot_id, &entry.driver, entry.bytes);
         }
+        let excess = self.entries.len().saturating_sub(KEPT);
+        self.entries.drain(..excess);
     }
 
     /// As it is to be stored.
@@ -66,6 +74,8 @@ impl Idle {
 struct Charged {
     sum: Bytes,
     complete: bool,
+    /// Whose it is.
+    pids: BTreeSet<u32>,
     /// Nothing computes: no process with a compute context, and no kernel ran.
     idle: bool,
 }
@@ -81,7 +91,8 @@ pub(super) fn derive(
     let nothing = |attribution, reason| Unaccounted {
         attribution,
         parts: [Err(reason); Holder::ALL.len()],
-        attributed: Err(reason),
+        charged: Err(reason),
+        processes: Err(reason),
         idle_remainder: Err(reason),
     };
     let unaccounted = partition.as_ref().map_err(|m| *m);
@@ -110,23 +121,27 @@ pub(super) fn derive(
     }
     let idle_remainder =
         key.map_or(Err(Missing::NotAvailable), |(boot_id, driver)| idle.get(boot_id, driver));
-    let pools = pools(snapshot, remainder, idle_remainder, charged.complete, t);
-    let attributed = charged.sum.min(unaccounted);
+    let pools = pools(idle, snapshot, remainder, idle_remainder, &charged, t);
+    let unknown = Ok(remainder.less(pools.unwrap_or(Bytes(0))));
+    let (attribution, rest) = match (clamped, charged.complete, pools) {
+        // What processes hold beside it is not nothing, it is not known.
+        (true, ..) => (Attribution::Clamped, [Err(Missing::NotAvailable); 2]),
+        (false, false, _) => (Attribution::Partial, [pools, unknown]),
+        (false, true, Ok(Bytes(1..))) => (Attribution::Estimated, [pools, unknown]),
+        (false, true, _) => (Attribution::Complete, [pools, unknown]),
+    };
     Unaccounted {
-        attribution: match (clamped, charged.complete) {
-            (true, _) => Attribution::Clamped,
-            (false, true) => Attribution::Complete,
-            (false, false) => Attribution::Partial,
-        },
-        parts: [Ok(attributed), pools, Ok(remainder.less(pools.unwrap_or(Bytes(0))))],
-        attributed: Ok(charged.sum),
+        attribution,
+        parts: [Ok(charged.sum.min(unaccounted)), rest[0], rest[1]],
+        charged: Ok(charged.sum),
+        processes: Ok(charged.pids.len() as u64),
         idle_remainder,
     }
 }
 
 /// What is charged on the GPUs that share the pool, or why that is not known.
 fn charge(snapshot: &Snapshot, gpus: &[GpuMemory]) -> Result<Charged, (Attribution, Missing)> {
-    let mut all = Charged { sum: Bytes(0), complete: true, idle: true };
+    let mut all = Charged { sum: Bytes(0), complete: true, pids: BTreeSet::new(), idle: true };
     let mut shared = 0;
     for (gpu, memory) in snapshot.gpus.each().zip(gpus) {
         match memory.sharing {
@@ -138,12 +153,15 @@ fn charge(snapshot: &Snapshot, gpus: &[GpuMemory]) -> Result<Charged, (Attributi
             Sharing::Shared => shared += 1,
         }
         let processes = gpu.processes.as_ref().map_err(|m| (Attribution::Unknown, *m))?;
-        if memory.hidden {
-            return Err((Attribution::Hidden, Missing::NotAvailable));
+        match memory.hidden {
+            Hidden::Yes => return Err((Attribution::Hidden, Missing::NotAvailable)),
+            Hidden::Unknown => all.complete = false,
+            Hidden::No => {}
         }
         let (sum, complete) = charged(processes);
         all.sum = all.sum.plus(sum);
         all.complete &= complete;
+        all.pids.extend(processes.iter().map(|process| process.pid));
         all.idle &= idle(gpu);
     }
     match (shared, all.complete) {
@@ -154,37 +172,35 @@ fn charge(snapshot: &Snapshot, gpus: &[GpuMemory]) -> Result<Charged, (Attributi
 }
 
 fn idle(gpu: &Gpu) -> bool {
-    let computes = |list: &Vec<crate::model::gpu::GpuProcess>| {
-        list.iter().any(|process| {
-            process.lists[ProcessList::Compute as usize] || process.lists[ProcessList::Mps as usize]
-        })
-    };
-    gpu.utilization.is_ok_and(|share| share.0 == 0.0)
-        && gpu.processes.as_ref().is_ok_and(|list| !computes(list))
+    gpu.utilization.is_ok_and(|share| share.0 == 0.0) && !gpu.computes()
 }
 
 /// The share of the driver's page pools. That they are switched on is no evidence that they hold
-/// anything: only a remainder far above what the driver needs when idle is. Without such evidence
-/// their share is not known, and stays with the unknown.
+/// anything: a remainder far above what the driver needs is, when nothing computes that may hold it
+/// without a figure. While something does, they hold at most what they held before.
 fn pools(
+    idle: &mut Idle,
     snapshot: &Snapshot,
     remainder: Bytes,
     idle_remainder: Reading<Bytes>,
-    complete: bool,
+    charged: &Charged,
     t: &Thresholds,
 ) -> Reading<Bytes> {
     match snapshot.nvidia.pools_on() {
-        Ok(true) => {
-            let usual =
-                idle_remainder.map_or(t.idle_remainder_max, |b| b.max(t.idle_remainder_floor));
-            let excess = remainder.less(usual);
-            if complete && excess >= t.page_pools_from {
-                Ok(excess)
-            } else {
-                Err(Missing::NotAvailable)
-            }
-        }
-        Ok(false) | Err(Missing::NotPresent) => Ok(Bytes(0)),
-        Err(reason) => Err(reason),
+        Ok(true) => {}
+        Ok(false) | Err(Missing::NotPresent) => return Ok(Bytes(0)),
+        Err(reason) => return Err(reason),
+    }
+    if !charged.complete {
+        return Err(Missing::NotAvailable);
+    }
+    let usual = idle_remainder.map_or(t.idle_remainder_max, |b| b.max(t.idle_remainder_floor));
+    let excess = remainder.less(usual);
+    if charged.idle {
+        idle.excess = Some(excess);
+    }
+    match idle.excess.map(|most| excess.min(most)) {
+        Some(held) if held >= t.page_pools_from => Ok(held),
+        _ => Err(Missing::NotAvailable),
     }
 }

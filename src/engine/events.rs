@@ -9,7 +9,7 @@ use crate::model::frame::{Boot, Health, SourceHealth};
 use crate::model::moment::Moment;
 use crate::model::pool::{Exhaustion, Pool, Reader, Verdicts};
 use crate::model::reading::Reading;
-use crate::model::sharing::Sharing;
+use crate::model::sharing::{Basis, Sharing};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::thresholds::Thresholds;
@@ -31,8 +31,9 @@ pub(super) struct Journal {
     imminent: bool,
     unclean: bool,
     /// Whether each GPU shares the pool, as it was last noted.
-    sharing: BTreeMap<u32, Sharing>,
-    xids: BTreeMap<(u32, u32), u64>,
+    sharing: BTreeMap<u32, (Sharing, Moment)>,
+    /// Xid errors that were noted, and when last.
+    xids: BTreeMap<(u32, u32), (u64, Moment)>,
 }
 
 /// A source's state as it was last noted, and since when it has been well.
@@ -40,6 +41,8 @@ pub(super) struct Journal {
 struct Followed {
     noted: Option<SourceState>,
     well_since: Option<Moment>,
+    /// A trouble other than the noted one, and since when.
+    other: Option<(SourceState, Moment)>,
 }
 
 /// A lane that misses rounds: how many it had missed before, how many now, and when the last one.
@@ -83,8 +86,8 @@ impl Journal {
         for &lane in Lane::ALL {
             self.note_lane(at, lane, health.lanes[lane as usize].missed, settle);
         }
-        self.note_sharing(snapshot, verdicts);
-        self.note_xids(snapshot);
+        self.note_sharing(snapshot, verdicts, settle);
+        self.note_xids(snapshot, settle);
         self.note_reserve(at, &verdicts.pool);
         self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
@@ -103,8 +106,26 @@ impl Journal {
         let followed = &mut self.sources[source.index()];
         let before = followed.noted;
         if before == Some(state) {
-            followed.well_since = None;
+            (followed.well_since, followed.other) = (None, None);
             return;
+        }
+        // From one trouble to another: a driver that fails and hangs by turns is one trouble until it has
+        // lasted as another.
+        if let Some(noted) = before
+            && !well(noted)
+            && !well(state)
+        {
+            match followed.other {
+                Some((other, since)) if other == state => {
+                    if at.since(since) < settle {
+                        return;
+                    }
+                }
+                _ => {
+                    followed.other = Some((state, at));
+                    return;
+                }
+            }
         }
         if well(state) {
             // What a machine has or does not have is no event when the exporter starts.
@@ -118,7 +139,7 @@ impl Journal {
             }
         }
         followed.noted = Some(state);
-        followed.well_since = None;
+        (followed.well_since, followed.other) = (None, None);
         let severity = match state {
             // What was there and is gone is news: a driver that was unloaded, a mount that went away.
             SourceState::NotPresent if before == Some(SourceState::Ok) => Severity::Warning,
@@ -155,15 +176,23 @@ impl Journal {
     }
 
     /// Said once for each GPU, and again if it turns out otherwise: on a machine with a card of its own
-    /// memory nothing here is about that card.
-    fn note_sharing(&mut self, snapshot: &Snapshot, verdicts: &Verdicts) {
+    /// memory nothing here is about that card. A GPU that fails to tell for a while is what it was.
+    fn note_sharing(&mut self, snapshot: &Snapshot, verdicts: &Verdicts, settle: Duration) {
+        let at = snapshot.at;
         for (gpu, memory) in snapshot.gpus.each().zip(verdicts.gpus.iter().flatten()) {
-            // A GPU that is lost for a while is no other GPU afterwards.
             let Ok(name) = &gpu.name else { continue };
-            if self.sharing.insert(gpu.index, memory.sharing) == Some(memory.sharing) {
+            if let Some((noted, when)) = self.sharing.get(&gpu.index)
+                && (*noted == memory.sharing
+                    || memory.sharing == Sharing::Unknown
+                    || at.since(*when) < settle)
+            {
                 continue;
             }
+            self.sharing.insert(gpu.index, (memory.sharing, at));
             let what = match memory.sharing {
+                Sharing::Shared if memory.basis == Basis::NoFigureAndAddressing => {
+                    "shares the pool with the CPU, it seems"
+                }
                 Sharing::Shared => "shares the pool with the CPU",
                 Sharing::Separate => "has memory of its own; the pool is the CPU's alone",
                 Sharing::Unknown => "may or may not share the pool",
@@ -171,18 +200,24 @@ impl Journal {
             let (report, basis) = (memory.report.as_str(), memory.basis.as_str());
             let evidence =
                 format!("GPU {} {name} {what} (basis {basis}, memory report {report})", gpu.index);
-            self.push(snapshot.at, EventKind::GpuMemory, Severity::Info, "gpu", evidence);
+            self.push(at, EventKind::GpuMemory, Severity::Info, "gpu", evidence);
         }
     }
 
-    fn note_xids(&mut self, snapshot: &Snapshot) {
+    /// A storm of errors is one line a while, with the number.
+    fn note_xids(&mut self, snapshot: &Snapshot, settle: Duration) {
         let Ok(xids) = &snapshot.gpus.xids else { return };
+        let at = snapshot.at;
         for (&(gpu, xid), &count) in xids {
-            let before = self.xids.insert((gpu, xid), count).unwrap_or(0);
-            if count > before {
-                let evidence = format!("GPU {gpu}: Xid {xid}, {count} since the exporter started");
-                self.push(snapshot.at, EventKind::Xid, Severity::Warning, "gpu", evidence);
+            let (noted, when) = self.xids.get(&(gpu, xid)).copied().unwrap_or((0, at));
+            // Fewer: another GPU has taken its place.
+            let noted = noted.min(count);
+            if count == noted || (noted > 0 && at.since(when) < settle) {
+                continue;
             }
+            self.xids.insert((gpu, xid), (count, at));
+            let evidence = format!("GPU {gpu}: Xid {xid}, {count} since the exporter started");
+            self.push(at, EventKind::Xid, Severity::Warning, "gpu", evidence);
         }
     }
 
@@ -282,7 +317,16 @@ mod tests {
         assert_eq!(said(&journal), ["ok -> hung", "hung -> ok"]);
         source(&mut journal, 91, SourceState::Failed);
         source(&mut journal, 92, SourceState::Denied);
-        assert_eq!(said(&journal)[2..], ["ok -> failed", "failed -> denied"], "bad news at once");
+        assert_eq!(said(&journal)[2..], ["ok -> failed"], "bad news at once, once");
+        for second in 93..200 {
+            let state = if second % 2 == 0 { SourceState::Failed } else { SourceState::Hung };
+            source(&mut journal, second, state);
+        }
+        assert_eq!(said(&journal).len(), 3, "one trouble");
+        for second in 200..231 {
+            source(&mut journal, second, SourceState::Denied);
+        }
+        assert_eq!(said(&journal)[2..], ["ok -> failed", "failed -> denied"], "it has lasted");
     }
 
     #[test]

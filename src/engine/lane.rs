@@ -1,15 +1,15 @@
 //! One lane: a thread that reads its sources at a fixed period that does not drift.
 
 use super::{Settings, Shared, StartError, lock};
+use crate::config::Config;
 use crate::model::frame::{LaneHealth, SourceHealth};
-use crate::model::gpu::Via;
+use crate::model::gpu::{GpuChoice, Via};
 use crate::model::moment::Moment;
 use crate::model::reading::{Missing, Reading};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::sources::gpu::{Limits, Pace};
 use crate::sources::{self, Machine, ReadError};
-use crate::thresholds::Thresholds;
 use crate::units::Seconds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -44,7 +44,8 @@ pub(super) struct Round {
 
 impl Slot {
     pub(super) fn new(lane: Lane, started: Moment) -> Self {
-        let (period, patience) = rhythm(lane, &Thresholds::default(), Err(Missing::Pending));
+        let settings = Settings::of(&Config::default());
+        let (period, patience) = rhythm(lane, &settings, Err(Missing::Pending));
         Self {
             inner: Mutex::new(Round {
                 snapshot: Snapshot::absent(started, Missing::Pending),
@@ -83,9 +84,9 @@ fn run(lane: Lane, shared: &Shared, machine: &dyn Machine) {
     let mut due = shared.clock.now();
     loop {
         let period = slot.with(|round| {
-            let thresholds = shared.settings.load().thresholds;
+            let settings = **shared.settings.load();
             round.due = due;
-            (round.period, round.patience) = rhythm(lane, &thresholds, round.snapshot.gpus.via);
+            (round.period, round.patience) = rhythm(lane, &settings, round.snapshot.gpus.via);
             round.period
         });
         read_round(lane, shared, machine);
@@ -112,12 +113,17 @@ fn run(lane: Lane, shared: &Shared, machine: &dyn Machine) {
 
 /// How often a lane reads, and how long one source may take before it is called hung. A program that
 /// is run for each reading is run less often.
-fn rhythm(lane: Lane, thresholds: &Thresholds, via: Reading<Via>) -> (Duration, Duration) {
+fn rhythm(lane: Lane, settings: &Settings, via: Reading<Via>) -> (Duration, Duration) {
     let of = |seconds: Seconds| Duration::from_secs_f64(seconds.0);
-    match (lane, via) {
-        (Lane::Gpu, Ok(Via::NvidiaSmi)) => (of(thresholds.smi_period), of(thresholds.smi_deadline)),
-        (Lane::Gpu, _) => (of(thresholds.gpu_period), of(thresholds.gpu_deadline)),
-        _ => (lane.period(), of(thresholds.hung_after)),
+    let t = &settings.thresholds;
+    let smi = (of(t.smi_period), of(t.smi_deadline));
+    let nvml = (of(t.gpu_period), of(t.gpu_deadline));
+    match (lane, settings.gpu, via) {
+        (Lane::Gpu, GpuChoice::Smi, _) | (Lane::Gpu, GpuChoice::Auto, Ok(Via::NvidiaSmi)) => smi,
+        (Lane::Gpu, GpuChoice::Nvml, _) | (Lane::Gpu, GpuChoice::Auto, Ok(Via::Nvml)) => nvml,
+        // Which of them it will be is not known yet.
+        (Lane::Gpu, ..) => (nvml.0, nvml.1.max(smi.1)),
+        _ => (lane.period(), of(t.hung_after)),
     }
 }
 

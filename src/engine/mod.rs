@@ -168,6 +168,7 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// A running engine.
 pub struct Engine {
     shared: Arc<Shared>,
+    machine: Arc<dyn Machine + Send + Sync>,
 }
 
 impl Engine {
@@ -191,7 +192,7 @@ impl Engine {
         let exporter =
             Exporter { version: options.version.0, revision: options.version.1, started };
         ticker::spawn(Arc::clone(&shared), exporter, keeper)?;
-        Ok(Self { shared })
+        Ok(Self { shared, machine: options.machine })
     }
 
     /// The last frame.
@@ -222,5 +223,6 @@ impl Engine {
     pub fn stop(&self) {
         self.shared.bell.stop();
         self.shared.bell.wait(STOP_PATIENCE, |rung| rung.done);
+        self.machine.stop();
     }
 }

@@ -41,7 +41,7 @@ pub fn page(status: &Status, links: &[(&str, &str)]) -> String {
             let part = status.pool.segments.get(segment.as_str()).and_then(Figure::value).copied();
             let Some(part) = part.filter(|part| *part > 0) else { continue };
             let share = Bytes(part).share_of(Bytes(size)).map_or(0.0, |r| r.0 * 100.0);
-            let Look { page: colour, name, .. } = look(segment, true);
+            let Look { page: colour, name, .. } = look(segment, true, true);
             let part = Bytes(part);
             let _ = write!(
                 bar,
@@ -60,7 +60,7 @@ pub fn page(status: &Status, links: &[(&str, &str)]) -> String {
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>gb10-exporter</title>\
          <meta name=\"viewport\" content=\"width=device-width\"><style>{STYLE}</style></head><body>\n\
          <h1>gb10-exporter {version}</h1>\n\
-         <p class=\"sub\">The memory pool and the health of a DGX Spark or another GB10 machine, for Prometheus.</p>\n\
+         <p class=\"sub\">The memory pool and the health of this machine, for Prometheus.</p>\n\
          <nav>{links}</nav>\n\
          <div class=\"bar\">{bar}</div><ul class=\"key\">{key}</ul>\n<pre>{view}</pre>\n</body></html>\n"
     )

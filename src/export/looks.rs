@@ -19,8 +19,8 @@ pub(super) struct Look {
 /// The look of a segment. Unaccounted is not red: on a box that serves a model it is most of the
 /// pool, and nothing is wrong.
 ///
-/// `shared`: whether a GPU shares the pool, or may.
-pub(super) const fn look(segment: Segment, shared: bool) -> Look {
+/// `shared`: whether a GPU shares the pool; `cuda`: whether CUDA's free memory is the pool's.
+pub(super) const fn look(segment: Segment, shared: bool, cuda: bool) -> Look {
     let (letter, terminal, page, name, remark) = match segment {
         Segment::Free => ('.', 240, "#8886", "free", ""),
         Segment::PageCache => (
@@ -28,7 +28,7 @@ pub(super) const fn look(segment: Segment, shared: bool) -> Look {
             68,
             "#5f87d7",
             "page cache",
-            if shared {
+            if cuda {
                 "the kernel can take it back, CUDA's query does not count it as free"
             } else {
                 "the kernel can take it back"
@@ -70,8 +70,10 @@ mod tests {
 
     #[test]
     fn every_segment_has_a_letter_and_a_colour_of_its_own() {
-        let mut letters: Vec<char> = Segment::ALL.iter().map(|s| look(*s, true).letter).collect();
-        let mut colours: Vec<&str> = Segment::ALL.iter().map(|s| look(*s, true).page).collect();
+        let mut letters: Vec<char> =
+            Segment::ALL.iter().map(|s| look(*s, true, true).letter).collect();
+        let mut colours: Vec<&str> =
+            Segment::ALL.iter().map(|s| look(*s, true, true).page).collect();
         letters.sort_unstable();
         letters.dedup();
         colours.sort_unstable();

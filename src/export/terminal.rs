@@ -79,7 +79,8 @@ fn pool(out: &mut String, status: &Status, colour: bool) -> Written {
         if figure.value() == Some(&0) && !matches!(segment, Segment::Free | Segment::Unaccounted) {
             continue;
         }
-        let Look { letter, name, remark, .. } = look(segment, gpu::may_share(status));
+        let Look { letter, name, remark, .. } =
+            look(segment, gpu::shared(status), gpu::cuda(status));
         let share = match (figure.value(), pool.size.value()) {
             (Some(part), Some(size)) => {
                 Bytes(*part).share_of(Bytes(*size)).map(|r| format!("{:5.1} %", r.0 * 100.0))
@@ -126,7 +127,7 @@ fn bar(status: &Status, colour: bool) -> Option<String> {
             .unwrap_or(0);
         sum = sum.saturating_add(part);
         let until = cells(sum, size).max(drawn);
-        let Look { letter, terminal: c, .. } = look(segment, true);
+        let Look { letter, terminal: c, .. } = look(segment, true, true);
         let run: String = std::iter::repeat_n(letter, until - drawn).collect();
         if colour && !run.is_empty() {
             let _ = write!(out, "\x1b[48;5;{c};38;5;16m{run}\x1b[0m");
@@ -147,11 +148,11 @@ fn cells(part: u64, whole: u64) -> usize {
 fn left(out: &mut String, status: &Status) -> Written {
     let pool = &status.pool;
     writeln!(out, "Left for the next program, above a reserve of {}", Bytes(pool.reserve))?;
-    let cuda = gpu::may_share(status);
+    let cuda = gpu::cuda(status);
     for &reader in Reader::ALL {
         let who = match (reader, cuda) {
             (Reader::Free, true) => "CUDA's own query, older engines (MemFree)",
-            (Reader::Available, true) => "newer vLLM and llama.cpp (MemAvailable)",
+            (Reader::Available, true) => "newer vLLM (MemAvailable)",
             (Reader::Free, false) => "programs that go by MemFree",
             (Reader::Available, false) => "programs that go by MemAvailable",
         };
@@ -311,7 +312,11 @@ fn unread(out: &mut String, status: &Status) -> Written {
         let well = status.sources.get(&reading.source)?.state.as_deref() == Some("ok");
         well.then(|| format!("{id}: {reason}"))
     });
-    let lines: Vec<String> = sources.into_iter().chain(readings).collect();
+    let figureless = status.gpus.iter().filter_map(|gpu| {
+        let count = gpu.processes_without_figure.value().filter(|count| **count > 0)?;
+        Some(format!("gpu.processes[{}]: {count} without a figure", gpu.index))
+    });
+    let lines: Vec<String> = sources.into_iter().chain(readings).chain(figureless).collect();
     if lines.is_empty() {
         return writeln!(out, "Everything was read.");
     }

@@ -185,6 +185,8 @@ pub struct Gpu {
     pub memory: Reading<MemoryFigures>,
     /// Processes, by pid.
     pub processes: Reading<Vec<GpuProcess>>,
+    /// How many rows each list had, by [`ProcessList`].
+    pub listed: [Reading<Count>; ProcessList::ALL.len()],
 }
 
 impl Gpu {
@@ -214,7 +216,27 @@ impl Gpu {
             event_seconds: [Err(reason); TIMED.len()],
             memory: Err(reason),
             processes: Err(reason),
+            listed: [Err(reason); ProcessList::ALL.len()],
         }
+    }
+
+    /// Whether the lists tell of every process: those with a compute or a graphics context were read to
+    /// their end, and that of the Multi-Process Service where there is one.
+    #[must_use]
+    pub fn lists_everybody(&self) -> bool {
+        let Ok(processes) = &self.processes else { return false };
+        let whole = |list: &Reading<Count>| list.is_ok_and(|rows| rows.0 <= processes.len() as u64);
+        let [compute, graphics, mps] = &self.listed;
+        let no_mps = matches!(mps, Err(Missing::Unsupported | Missing::NoSymbol));
+        whole(compute) && whole(graphics) && (no_mps || whole(mps))
+    }
+
+    /// Whether a process with a compute context is listed.
+    #[must_use]
+    pub fn computes(&self) -> bool {
+        self.processes.iter().flatten().any(|process| {
+            process.lists[ProcessList::Compute as usize] || process.lists[ProcessList::Mps as usize]
+        })
     }
 
     /// A clock.
@@ -388,6 +410,10 @@ pub const FIELDS: &[Field] = &[
         .as_ref()
         .map(|list| Count(list.len() as u64))
         .map_err(|m| *m)),
+    of_gpu_by_name!("gpu.listed", Count, " Rows of a list of processes.", |g| ProcessList::ALL
+        .iter()
+        .map(|list| list.as_str())
+        .zip(g.listed)),
     Field {
         id: "gpu.xids",
         unit: Unit::Count,

@@ -198,6 +198,7 @@ pub struct Verdicts {
     pub unaccounted: Unaccounted,
     /// What CUDA calls free, on a proven GB10.
     pub cuda_free: Reading<Bytes>,
-    /// Room that exists and that CUDA's query does not show, on a proven GB10.
-    pub cuda_blind: Reading<Bytes>,
+    /// Room that exists and that CUDA's query does not show, on a proven GB10. Negative where the kernel
+    /// would give less than CUDA promises.
+    pub cuda_blind: Reading<SignedBytes>,
 }

@@ -27,8 +27,10 @@ states! {
         NotAvailable = "not_available",
         /// The GPU has fallen off the bus.
         Lost = "lost",
-        /// The NVIDIA driver is not loaded, or not the one that its library belongs to.
+        /// The NVIDIA driver is not loaded.
         NoDriver = "no_driver",
+        /// The loaded driver and its library are of different versions: an upgrade without a reboot.
+        VersionMismatch = "version_mismatch",
         /// There is no NVML library, or no nvidia-smi, to ask.
         NoLibrary = "no_library",
         /// The NVML library is older than the question.

@@ -63,9 +63,20 @@ pub struct GpuMemory {
     pub sharing: Sharing,
     /// What that rests on.
     pub basis: Basis,
-    /// Whether something runs on it, or holds a context, that its process lists do not show: a
-    /// container without the host's pids.
-    pub hidden: bool,
+    /// Whether something uses it that its process lists do not show.
+    pub hidden: Hidden,
+}
+
+/// Whether something uses a GPU that its process lists do not show, as in a container without the
+/// host's pids.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hidden {
+    /// Everybody is listed.
+    No,
+    /// It is in use and nobody is listed.
+    Yes,
+    /// Not to be told: a list could not be read, or what uses it may be one of the listed processes.
+    Unknown,
 }
 
 states! {
@@ -93,11 +104,14 @@ states! {
     Attribution {
         /// Every GPU that shares the pool tells every process with a figure.
         Complete = "complete",
+        /// Every process has a figure, and what nothing else explains is put down to the driver's page
+        /// pools, which tell no figure themselves.
+        Estimated = "estimated",
         /// A process without a figure, or a GPU of which nothing is known: what is attributed is the
         /// least.
         Partial = "partial",
-        /// The driver attributes more than is unaccounted (managed memory is counted twice, figures of
-        /// different instants): what is attributed was cut to it.
+        /// The driver charges more to processes than is unaccounted: what is attributed was cut to it, and
+        /// what else there is cannot be told.
         Clamped = "clamped",
         /// Something uses the GPU and no process is to be seen.
         Hidden = "hidden",
@@ -115,8 +129,10 @@ pub struct Unaccounted {
     pub attribution: Attribution,
     /// By [`Holder`]. Those that are there add up to the unaccounted part of the pool.
     pub parts: [Reading<Bytes>; Holder::ALL.len()],
-    /// What the driver attributes to processes, before it is cut.
-    pub attributed: Reading<Bytes>,
+    /// What the driver charges to processes, before it is cut.
+    pub charged: Reading<Bytes>,
+    /// How many processes those are.
+    pub processes: Reading<u64>,
     /// What remained on this box when nothing computed on its GPU: the uncertainty of `unknown`.
     pub idle_remainder: Reading<Bytes>,
 }

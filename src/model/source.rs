@@ -131,6 +131,7 @@ impl From<Missing> for SourceState {
             | Missing::Malformed
             | Missing::Failed
             | Missing::Stale
+            | Missing::VersionMismatch
             | Missing::Lost => Self::Failed,
         }
     }

@@ -25,6 +25,10 @@ pub trait Machine: Files {
     /// # Errors
     /// Why the GPU cannot be read, or the first thing about it that could not.
     fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError>;
+
+    /// The exporter stops, whatever is under way: no program that was started is left behind. Never
+    /// waits.
+    fn stop(&self) {}
 }
 
 /// Reads one source into its group of the snapshot.

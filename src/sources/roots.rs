@@ -65,13 +65,15 @@ fn why(error: &io::Error) -> FileError {
 pub struct Live {
     roots: Roots,
     gpu: Mutex<gpu::Live>,
+    stop_gpu: Box<dyn Fn() + Send + Sync>,
 }
 
 impl Live {
     /// With its roots, and the NVML library and the nvidia-smi to use.
     #[must_use]
     pub fn new(roots: Roots, library: &str, program: &str) -> Self {
-        Self { roots, gpu: Mutex::new(gpu::Live::new(library, program)) }
+        let gpu = gpu::Live::new(library, program);
+        Self { roots, stop_gpu: Box::new(gpu.stopper()), gpu: Mutex::new(gpu) }
     }
 }
 
@@ -90,6 +92,10 @@ impl Machine for Live {
         // Only the GPU's lane comes here, so nobody waits. After a panic in an earlier round the
         // reader is as good as before: every round fills everything anew.
         self.gpu.lock().unwrap_or_else(PoisonError::into_inner).read(pace, into)
+    }
+
+    fn stop(&self) {
+        (self.stop_gpu)();
     }
 }
 

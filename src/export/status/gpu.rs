@@ -4,8 +4,8 @@ use super::{Figure, Map, bytes, map};
 use crate::model::frame::Frame;
 use crate::model::gpu::{ClockKind, EventReason, Gpu, TIMED};
 use crate::model::reading::{Missing, Reading};
-use crate::model::sharing::{GpuMemory, Holder};
-use crate::units::{Celsius, Count, Hertz, Ratio, Seconds, Watts};
+use crate::model::sharing::{GpuMemory, Hidden, Holder};
+use crate::units::{Celsius, Count, Hertz, Ratio, Seconds, SignedBytes, Watts};
 use serde::{Deserialize, Serialize};
 
 /// Through what the GPU was asked.
@@ -62,8 +62,8 @@ pub struct GpuPart {
     pub processes: Figure<u64>,
     /// Processes without a figure.
     pub processes_without_figure: Figure<u64>,
-    /// Whether something uses it that its process lists do not show.
-    pub hidden_processes: bool,
+    /// Whether something uses it that its process lists do not show; nothing where that is not known.
+    pub hidden_processes: Option<bool>,
 }
 
 /// Who holds what the kernel has no account of, in bytes.
@@ -75,6 +75,8 @@ pub struct UnaccountedPart {
     pub holders: Map<Figure<u64>>,
     /// What the driver charges to processes, before it is cut.
     pub charged: Figure<u64>,
+    /// How many processes those are.
+    pub processes: Figure<u64>,
     /// What remained while nothing computed.
     pub idle_remainder: Figure<u64>,
 }
@@ -84,8 +86,8 @@ pub struct UnaccountedPart {
 pub struct CudaPart {
     /// What its query calls free.
     pub free: Figure<u64>,
-    /// Room that exists and that it does not show.
-    pub blind: Figure<u64>,
+    /// Room that exists and that it does not show. Negative where the kernel would give less.
+    pub blind: Figure<i64>,
 }
 
 fn text(reading: &Reading<String>) -> Figure<String> {
@@ -150,7 +152,11 @@ fn one(gpu: &Gpu, memory: GpuMemory) -> GpuPart {
             .collect(),
         processes: Figure::of(processes, |list| list.len() as u64),
         processes_without_figure: Figure::of(processes, without),
-        hidden_processes: memory.hidden,
+        hidden_processes: match memory.hidden {
+            Hidden::Yes => Some(true),
+            Hidden::No => Some(false),
+            Hidden::Unknown => None,
+        },
     }
 }
 
@@ -163,11 +169,13 @@ pub(super) fn unaccounted(frame: &Frame) -> UnaccountedPart {
     UnaccountedPart {
         attribution: u.attribution.as_str().to_owned(),
         holders: map(Holder::ALL, Holder::as_str, |_, holder| bytes(u.part(holder))),
-        charged: bytes(u.attributed),
+        charged: bytes(u.charged),
+        processes: Figure::of(u.processes, |count| count),
         idle_remainder: bytes(u.idle_remainder),
     }
 }
 
 pub(super) fn cuda(frame: &Frame) -> CudaPart {
-    CudaPart { free: bytes(frame.verdicts.cuda_free), blind: bytes(frame.verdicts.cuda_blind) }
+    let v = &frame.verdicts;
+    CudaPart { free: bytes(v.cuda_free), blind: Figure::of(v.cuda_blind, |SignedBytes(b)| b) }
 }

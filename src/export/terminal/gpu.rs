@@ -2,22 +2,25 @@
 
 use super::super::status::{Figure, GpuPart, Status};
 use super::{Written, gib};
+use crate::model::gpu::EventReason;
+use crate::model::pool::Segment;
 use crate::model::sharing::{Attribution, Basis, Holder, MemoryReport, Sharing};
 use crate::model::source::SourceState;
 use crate::units::{Bytes, GIB};
 use std::fmt::Write;
 
-/// Whether a GPU shares the pool, or may. Without a GPU, or with cards of their own memory only, nothing
-/// about CUDA's view of the pool is true.
-pub(super) fn may_share(status: &Status) -> bool {
-    let absent = |source: &str| {
-        let state = status.sources.get(source).and_then(|source| source.state.as_deref());
-        state == Some(SourceState::NotPresent.as_str())
-    };
-    if status.gpus.is_empty() {
-        return !(absent("gpu") && absent("nvidia"));
-    }
-    !all(status, Sharing::Separate)
+/// Whether a GPU shares the pool, as far as can be told.
+pub(super) fn shared(status: &Status) -> bool {
+    cuda(status) || status.gpus.iter().any(shares)
+}
+
+/// Whether something is known about CUDA's view of the pool.
+pub(super) fn cuda(status: &Status) -> bool {
+    status.cuda.free.value().is_some()
+}
+
+fn shares(gpu: &GpuPart) -> bool {
+    gpu.sharing == Sharing::Shared.as_str()
 }
 
 /// One GPU after the other.
@@ -44,24 +47,28 @@ pub(super) fn gpus(out: &mut String, status: &Status) -> Written {
         writeln!(out, "GPU {} {name} {sharing}", gpu.index)?;
         writeln!(out, "  {}", doing(gpu))?;
         if let Some(reasons) = gpu.event_reasons.value().filter(|reasons| !reasons.is_empty()) {
-            writeln!(out, "  clock reasons: {}", reasons.join(", "))?;
+            let normal = [EventReason::Idle, EventReason::SwPowerCap].map(EventReason::as_str);
+            let all_normal = reasons.iter().all(|reason| normal.contains(&reason.as_str()));
+            let note = if all_normal { " (normal)" } else { "" };
+            writeln!(out, "  clock reasons: {}{note}", reasons.join(", "))?;
         }
-        if gpu.hidden_processes {
+        if gpu.hidden_processes == Some(true) {
             writeln!(
                 out,
-                "  It is in use and no process is to be seen: a container needs the host's pids (--pid=host)."
+                "  It is in use and no process is listed: a container without the host's pids (--pid=host), or a"
             )?;
+            writeln!(out, "  context that has just been closed.")?;
         }
     }
     writeln!(out)
 }
 
-/// `96 % busy, 64 °C (32 °C left), 48.7 W, SM 2405 of 3003 MHz, P0`; what is not read is left out.
+/// `96 % busy, 64 °C (32 °C to its maximum), 48.7 W, SM 2405 of 3003 MHz, P0`; what is not read is left out.
 fn doing(gpu: &GpuPart) -> String {
     let mega = |map: &std::collections::BTreeMap<String, Figure<f64>>| {
         map.get("sm").and_then(Figure::value).map(|hertz| hertz / 1e6)
     };
-    let margin = gpu.margin_celsius.value().map(|m| format!(" ({m:.0} °C left)"));
+    let margin = gpu.margin_celsius.value().map(|m| format!(" ({m:.0} °C to its maximum)"));
     let most = mega(&gpu.clock_max_hertz).map(|most| format!(" of {most:.0}"));
     let parts = [
         gpu.utilization.value().map(|share| format!("{:.0} % busy", share * 100.0)),
@@ -75,31 +82,56 @@ fn doing(gpu: &GpuPart) -> String {
 }
 
 /// What NVML said about memory, what CUDA would call free, what is really available, who holds the
-/// rest: one line each.
+/// rest: one line each, whether or not the GPU is read.
 pub(super) fn memory(out: &mut String, status: &Status) -> Written {
-    if status.gpus.is_empty() {
+    let state = |name: &str| status.sources.get(name).and_then(|source| source.state.as_deref());
+    let absent = Some(SourceState::NotPresent.as_str());
+    if status.gpus.is_empty() && state("gpu") == absent && state("nvidia") == absent {
         return Ok(());
     }
-    writeln!(out, "Memory, as each would put it")?;
+    let separate = !status.gpus.is_empty() && all(status, Sharing::Separate);
+    let title = if separate {
+        "Memory, as each would put it. Not unified: the GPU has memory of its own, the pool is the host's alone."
+    } else {
+        "Memory, as each would put it"
+    };
+    writeln!(out, "{title}")?;
+    let mut line = |who: &str, what: &str| writeln!(out, "  {who:<25} {what}");
+    if status.gpus.is_empty() {
+        let why = status.sources.get("gpu").and_then(|source| source.message.as_deref());
+        line("the driver says", &format!("nothing: {}", why.unwrap_or("not asked yet")))?;
+    }
     for gpu in &status.gpus {
         let of =
             if status.gpus.len() > 1 { format!(" of GPU {}", gpu.index) } else { String::new() };
-        writeln!(out, "  {:<24} {}", format!("the driver says{of}"), said(gpu))?;
+        line(&format!("the driver says{of}"), &said(gpu))?;
     }
-    let cuda = match status.cuda.free.value() {
-        Some(free) => format!("{} is free (MemFree)", Bytes(*free)),
-        None if all(status, Sharing::Separate) => "what the driver says: its own memory".to_owned(),
-        None => "not known for this part".to_owned(),
-    };
-    writeln!(out, "  {:<24} {cuda}", "CUDA would say")?;
+    line("CUDA would say", &cuda_says(status, separate))?;
+    let available = if separate { "host memory available" } else { "really available" };
     let blind = match status.cuda.blind.value() {
-        Some(blind) if *blind >= GIB => {
-            format!(", {} of it invisible to CUDA", Bytes(*blind))
+        Some(blind) if *blind < 0 => {
+            format!(", {} less than CUDA promises", Bytes(blind.unsigned_abs()))
+        }
+        Some(blind) if blind.unsigned_abs() >= GIB => {
+            format!(", {} of it invisible to CUDA", Bytes(blind.unsigned_abs()))
         }
         _ => String::new(),
     };
-    writeln!(out, "  {:<24} {}{blind}", "really available", gib(&status.pool.available))?;
-    writeln!(out, "  {:<24} {}\n", "who holds the rest", holders(status))
+    line(available, &format!("at most {}{blind}", gib(&status.pool.available)))?;
+    line("who holds the rest", &holders(status))?;
+    writeln!(out)
+}
+
+fn cuda_says(status: &Status, separate: bool) -> String {
+    if let Some(free) = status.cuda.free.value() {
+        return format!("{} is free (MemFree)", Bytes(*free));
+    }
+    if separate {
+        let free = |gpu: &GpuPart| gpu.memory_reported.get("free").map(gib);
+        let cards: Vec<String> = status.gpus.iter().filter_map(free).collect();
+        return format!("{} is free on the card", cards.join(" and "));
+    }
+    "not known for this machine".to_owned()
 }
 
 fn all(status: &Status, sharing: Sharing) -> bool {
@@ -110,52 +142,59 @@ fn said(gpu: &GpuPart) -> String {
     let of = |name: &str| gpu.memory_reported.get(name).map(gib).unwrap_or_default();
     let is = |report: MemoryReport| gpu.memory_report == report.as_str();
     if is(MemoryReport::Unsupported) {
-        "nothing: not supported, as is normal where the pool is shared".to_owned()
+        let normal = if shares(gpu) { ", as is normal where the pool is shared" } else { "" };
+        format!("nothing: not supported{normal}")
     } else if is(MemoryReport::Zero) {
         "0 bytes, which is no figure".to_owned()
     } else if is(MemoryReport::WholePool) {
-        format!("{} in all, about the whole pool; not used here", of("total"))
+        format!("{} in all, about the whole pool (not taken for a figure here)", of("total"))
     } else if is(MemoryReport::CarveOut) {
-        format!("{} in all, a part carved out of the pool; not used here", of("total"))
+        format!("{} in all, a small part (not taken for a figure here)", of("total"))
     } else if is(MemoryReport::Dedicated) {
         format!("{} of its own, {} used, {} free", of("total"), of("used"), of("free"))
     } else {
-        format!("nothing usable ({})", of("total"))
+        match gpu.memory_reported.get("total") {
+            Some(Figure::Missing { missing }) => format!("nothing ({missing})"),
+            _ => "nothing that can be".to_owned(),
+        }
     }
 }
 
+/// The rest is what the kernel does not account for; what it does account for is in the list above.
 fn holders(status: &Status) -> String {
     let part = &status.unaccounted;
     let is = |attribution: Attribution| part.attribution == attribution.as_str();
     let holder =
         |holder: Holder| part.holders.get(holder.as_str()).and_then(Figure::value).copied();
+    let whole = status.pool.segments.get(Segment::Unaccounted.as_str()).map(gib);
+    let whole = format!("{} unaccounted", whole.unwrap_or_default());
     if is(Attribution::NotShared) {
-        return "no GPU: none shares the pool".to_owned();
+        return format!("{whole}, none of it the GPU's");
     }
     let Some(processes) = holder(Holder::GpuProcesses) else {
         return if is(Attribution::Hidden) {
-            "processes that cannot be seen from here".to_owned()
+            format!("{whole}: by whom cannot be seen from here")
         } else {
-            "not known: the GPU's processes cannot be read".to_owned()
+            format!("{whole}: by whom is not known, the GPU's processes cannot be read")
         };
     };
-    let count: u64 = status.gpus.iter().filter_map(|gpu| gpu.processes.value()).sum();
-    let mut out = match count {
-        0 => "no GPU process".to_owned(),
-        1 => format!("1 GPU process {}", Bytes(processes)),
-        n => format!("{n} GPU processes {}", Bytes(processes)),
+    let charged = match part.processes.value() {
+        Some(0) | None => "no GPU process".to_owned(),
+        Some(1) => format!("1 GPU process {}", Bytes(processes)),
+        Some(n) => format!("{n} GPU processes {}", Bytes(processes)),
     };
+    let mut out = format!("{whole}: {charged}");
     if is(Attribution::Partial) {
         out.push_str(" at least");
     }
     if let Some(charged) = part.charged.value().filter(|_| is(Attribution::Clamped)) {
-        let _ = write!(out, " (charged with {}, more than there is)", Bytes(*charged));
+        let _ = write!(out, " (charged with {}, more than is unaccounted)", Bytes(*charged));
     }
     if let Some(pools) = holder(Holder::PagePools).filter(|pools| *pools > 0) {
-        let _ = write!(out, "; the driver's page pools about {}", Bytes(pools));
+        let _ = write!(out, ", the driver's page pools about {}", Bytes(pools));
     }
     if let Some(unknown) = holder(Holder::Unknown) {
-        let _ = write!(out, "; unknown {}", Bytes(unknown));
+        let _ = write!(out, ", unknown {}", Bytes(unknown));
     }
     if let Some(idle) = part.idle_remainder.value() {
         let _ = write!(out, " (idle box: {})", Bytes(*idle));

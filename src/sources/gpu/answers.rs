@@ -70,7 +70,8 @@ impl Refusal {
                 }
                 code::NO_PERMISSION | code::OPERATING_SYSTEM => Missing::Denied,
                 code::NOT_FOUND | code::NO_DATA | code::NOT_READY => Missing::NotAvailable,
-                code::DRIVER_NOT_LOADED | code::LIB_RM_VERSION_MISMATCH => Missing::NoDriver,
+                code::DRIVER_NOT_LOADED => Missing::NoDriver,
+                code::LIB_RM_VERSION_MISMATCH => Missing::VersionMismatch,
                 code::LIBRARY_NOT_FOUND => Missing::NoLibrary,
                 code::FUNCTION_NOT_FOUND => Missing::NoSymbol,
                 code::GPU_IS_LOST | code::RESET_REQUIRED => Missing::Lost,
@@ -119,7 +120,8 @@ impl fmt::Display for Refusal {
                 code::RESET_REQUIRED => "the GPU needs a reset",
                 code::OPERATING_SYSTEM => "the operating system blocks the device",
                 code::LIB_RM_VERSION_MISMATCH => {
-                    "the loaded driver and its library are of different versions"
+                    "the loaded driver and its library are of different versions, as after an upgrade \
+                     without a reboot"
                 }
                 code::IN_USE => "the GPU is in use",
                 code::MEMORY => "the driver is out of memory",
@@ -239,6 +241,17 @@ pub(super) const FIELDS: [Number; 2 + TIMED.len()] = [
 /// One row of a process list: pid, and bytes where the driver has a figure.
 pub(super) type ProcessRow = (u32, Option<u64>);
 
+/// What was heard of Xid errors.
+#[derive(Debug, Default)]
+pub(super) struct Heard {
+    /// The GPUs that are listened to.
+    pub(super) gpus: Vec<u32>,
+    /// The errors, as GPU and number.
+    pub(super) errors: Vec<(u32, u32)>,
+    /// What ended the listening.
+    pub(super) end: Option<Refusal>,
+}
+
 /// Somebody who can be asked.
 pub(super) trait Answers {
     fn system(&mut self, what: System) -> Answer<String>;
@@ -253,6 +266,6 @@ pub(super) trait Answers {
     fn fields(&mut self, index: u32) -> [Answer<i64>; FIELDS.len()];
     fn memory(&mut self, index: u32) -> Answer<MemoryFigures>;
     fn processes(&mut self, index: u32, list: ProcessList) -> Answer<Vec<ProcessRow>>;
-    /// Xid errors since the last call, as GPU and number.
-    fn xids(&mut self) -> Answer<Vec<(u32, u32)>>;
+    /// Xid errors since the last call.
+    fn xids(&mut self) -> Answer<Heard>;
 }

@@ -15,8 +15,9 @@ use std::collections::BTreeMap;
 pub(super) const MAX_GPUS: u32 = 32;
 /// More processes than a GPU serves; a list that is longer is cut.
 const MAX_PROCESSES: usize = 1024;
-/// Different Xid errors kept apart. A machine sees a handful in its life.
-const MAX_XIDS: usize = 64;
+/// Different Xid errors kept apart, those counted from zero included. A machine sees a handful in its
+/// life.
+const MAX_XIDS: usize = 512;
 /// Xids that GB10 machines are known for. They are counted from zero, so that the first one shows as
 /// an increase.
 const KNOWN_XIDS: [u32; 5] = [13, 31, 79, 119, 154];
@@ -29,9 +30,20 @@ pub(super) struct Memory {
     known: Vec<Gpu>,
     /// Xid errors so far.
     xids: BTreeMap<(u32, u32), u64>,
+    /// Whose they are.
+    uuids: BTreeMap<u32, String>,
 }
 
 impl Memory {
+    /// Xid errors are a GPU's own: another one in its place starts from zero.
+    fn meet(&mut self, gpu: &Gpu) {
+        let Ok(uuid) = &gpu.uuid else { return };
+        let before = self.uuids.insert(gpu.index, uuid.clone());
+        if before.is_some_and(|before| before != *uuid) {
+            self.xids.retain(|(index, _), _| *index != gpu.index);
+        }
+    }
+
     /// The driver may be another one now.
     pub(super) fn forget_devices(&mut self) {
         self.known.clear();
@@ -69,7 +81,7 @@ pub(super) fn gather(
     round.xids(memory, into);
     let result = if (round.late)() {
         // What was answered before the call that blocked may be minutes old by now.
-        *into = Gpus::absent(Missing::Hung);
+        *into = Gpus { via: into.via, ..Gpus::absent(Missing::Hung) };
         Err(too_late(pace))
     } else if let Some((what, refusal)) = round.problem {
         Err(gone(format!("{what}: {refusal}"), refusal.reason()))
@@ -100,7 +112,10 @@ impl Round<'_> {
     /// is no fault of the source.
     fn refused(&mut self, what: &dyn Fn() -> String, refusal: Refusal) -> Missing {
         let reason = refusal.reason();
-        self.ends_session |= refusal.ends_session();
+        if refusal.ends_session() && !std::mem::replace(&mut self.ends_session, true) {
+            // Worth more than a small problem that came before it.
+            self.problem = None;
+        }
         let harmless =
             matches!(reason, Missing::Unsupported | Missing::NotAvailable | Missing::NoSymbol);
         if !harmless && self.problem.is_none() {
@@ -126,12 +141,10 @@ impl Round<'_> {
     fn devices(&mut self, memory: &mut Memory, into: &mut Gpus) {
         let count = match self.ask(&|| "number of GPUs".to_owned(), |a| a.count()) {
             Ok(0) => {
-                self.problem.get_or_insert_with(|| {
-                    (
-                        "number of GPUs".to_owned(),
-                        Refusal::Code(super::answers::code::GPU_NOT_FOUND),
-                    )
-                });
+                let none = Refusal::Code(super::answers::code::GPU_NOT_FOUND);
+                self.refused(&|| "number of GPUs".to_owned(), none);
+                // Worth more than "not present", which it is no harm to be.
+                self.problem.get_or_insert(("number of GPUs".to_owned(), none));
                 into.devices = Ok(Vec::new());
                 return;
             }
@@ -151,17 +164,17 @@ impl Round<'_> {
                 }
             })
             .collect();
+        for gpu in &devices {
+            memory.meet(gpu);
+        }
         memory.known.clone_from(&devices);
         into.devices = Ok(devices);
     }
 
     fn device(&mut self, index: u32, known: Option<&Gpu>) -> Gpu {
-        let mut gpu = match known {
-            Some(known) if known.name.is_ok() && known.uuid.is_ok() => known.clone(),
-            _ => self.identity(index),
-        };
+        let mut gpu = self.identity(index, known);
         gpu.memory = self.memory(index);
-        gpu.processes = self.processes(index);
+        (gpu.processes, gpu.listed) = self.processes(index);
         gpu.utilization = self
             .number(index, Number::Utilization, UTILIZATION)
             .map(|percent| Ratio::from_percent(percent.unsigned_abs()));
@@ -188,23 +201,36 @@ impl Round<'_> {
         gpu
     }
 
-    fn identity(&mut self, index: u32) -> Gpu {
+    /// What the GPU is. It is asked once, but for its identity, which tells whether it is still the same
+    /// one, and for what was not answered.
+    fn identity(&mut self, index: u32, known: Option<&Gpu>) -> Gpu {
         let mut gpu = Gpu::absent(index, Missing::Pending);
-        for (what, slot) in [
-            (Text::Name, &mut gpu.name),
-            (Text::Uuid, &mut gpu.uuid),
-            (Text::Bus, &mut gpu.bus),
-            (Text::PciDeviceId, &mut gpu.pci_device_id),
-            (Text::Vbios, &mut gpu.vbios),
-            (Text::ComputeCapability, &mut gpu.compute_capability),
-            (Text::AddressingMode, &mut gpu.addressing_mode),
-        ] {
+        let ask = |round: &mut Self, what: Text| {
             let named = || format!("GPU {index}: {}", what.key());
-            *slot = self.ask(&named, |a| a.text(index, what)).map(|text| label(&text));
+            round.ask(&named, |a| a.text(index, what)).map(|text| label(&text))
+        };
+        gpu.uuid = ask(self, Text::Uuid);
+        let known = known.filter(|known| known.uuid.is_ok() && known.uuid == gpu.uuid);
+        for what in [
+            Text::Name,
+            Text::Bus,
+            Text::PciDeviceId,
+            Text::Vbios,
+            Text::ComputeCapability,
+            Text::AddressingMode,
+        ] {
+            *slot(&mut gpu, what) = match known.map(|known| slot(&mut known.clone(), what).clone())
+            {
+                Some(settled @ (Ok(_) | Err(Missing::Unsupported | Missing::NoSymbol))) => settled,
+                _ => ask(self, what),
+            };
         }
         for kind in ClockKind::ALL {
-            let most = self.number(index, Number::ClockMax(*kind), CLOCK);
-            gpu.clocks_max[*kind as usize] = most.map(hertz);
+            let place = *kind as usize;
+            gpu.clocks_max[place] = match known.map(|known| known.clocks_max[place]) {
+                Some(settled @ (Ok(_) | Err(Missing::Unsupported | Missing::NoSymbol))) => settled,
+                _ => self.number(index, Number::ClockMax(*kind), CLOCK).map(hertz),
+            };
         }
         gpu
     }
@@ -258,38 +284,47 @@ impl Round<'_> {
         })
     }
 
-    fn processes(&mut self, index: u32) -> Reading<Vec<GpuProcess>> {
+    fn processes(&mut self, index: u32) -> (Reading<Vec<GpuProcess>>, Listed) {
         let mut all = BTreeMap::new();
-        let mut compute = Ok(());
+        let mut listed = [Err(Missing::Pending); ProcessList::ALL.len()];
         for &list in ProcessList::ALL {
             let named = || format!("GPU {index}: {} processes", list.as_str());
-            match self.ask(&named, |a| a.processes(index, list)) {
-                Ok(rows) => join(&mut all, list, &rows),
-                Err(reason) if list == ProcessList::Compute => compute = Err(reason),
-                Err(_) => {}
+            let rows = self.ask(&named, |a| a.processes(index, list));
+            if let Ok(rows) = &rows {
+                join(&mut all, list, rows);
             }
+            listed[list as usize] = rows.map(|rows| Count(rows.len() as u64));
         }
-        compute.map(|()| all.into_values().collect())
+        let all = listed[ProcessList::Compute as usize].map(|_| all.into_values().collect());
+        (all, listed)
     }
 
     fn xids(&mut self, memory: &mut Memory, into: &mut Gpus) {
-        let count = into.each().count();
-        let new = self.ask(&|| "Xid events".to_owned(), |a| a.xids());
-        into.xids = new.map(|new| {
-            for index in 0..u32::try_from(count).unwrap_or(0) {
+        let named = || "Xid events".to_owned();
+        let present = into.each().count();
+        let present = |gpu: u32| (gpu as usize) < present;
+        into.xids = self.ask(&named, |a| a.xids()).map(|heard| {
+            for gpu in heard.gpus.iter().filter(|gpu| present(**gpu)) {
                 for xid in KNOWN_XIDS {
-                    memory.xids.entry((index, xid)).or_insert(0);
+                    memory.xids.entry((*gpu, xid)).or_insert(0);
                 }
             }
-            for seen in new {
+            for seen in heard.errors {
                 if memory.xids.len() < MAX_XIDS || memory.xids.contains_key(&seen) {
                     *memory.xids.entry(seen).or_insert(0) += 1;
                 }
             }
-            memory.xids.clone()
+            if let Some(end) = heard.end {
+                self.refused(&named, end);
+            }
+            let of = |((gpu, _), _): &(&(u32, u32), &u64)| present(*gpu);
+            memory.xids.iter().filter(of).map(|(key, count)| (*key, *count)).collect()
         });
     }
 }
+
+/// Rows of each list.
+type Listed = [Reading<Count>; ProcessList::ALL.len()];
 
 /// Percent.
 pub(super) const UTILIZATION: std::ops::RangeInclusive<i64> = 0..=100;
@@ -303,6 +338,19 @@ pub(super) const POWER: std::ops::RangeInclusive<i64> = 0..=10_000_000;
 pub(super) const CLOCK: std::ops::RangeInclusive<i64> = 0..=20_000;
 /// From the fastest to the slowest.
 pub(super) const PERFORMANCE_STATE: std::ops::RangeInclusive<i64> = 0..=15;
+
+/// The place of a text.
+fn slot(gpu: &mut Gpu, what: Text) -> &mut Reading<String> {
+    match what {
+        Text::Name => &mut gpu.name,
+        Text::Uuid => &mut gpu.uuid,
+        Text::Bus => &mut gpu.bus,
+        Text::PciDeviceId => &mut gpu.pci_device_id,
+        Text::Vbios => &mut gpu.vbios,
+        Text::ComputeCapability => &mut gpu.compute_capability,
+        Text::AddressingMode => &mut gpu.addressing_mode,
+    }
+}
 
 fn within(number: i64, range: &std::ops::RangeInclusive<i64>) -> Answer<i64> {
     if range.contains(&number) { Ok(number) } else { Err(Refusal::Nonsense) }

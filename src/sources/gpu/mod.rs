@@ -83,6 +83,12 @@ impl Live {
         Self { nvml: nvml::Reader::new(library), smi: smi::Reader::new(program) }
     }
 
+    /// What is to be done when the exporter stops while a round is under way.
+    pub(super) fn stopper(&self) -> impl Fn() + Send + Sync + use<> {
+        let running = self.smi.running();
+        move || running.end()
+    }
+
     /// One round.
     ///
     /// # Errors

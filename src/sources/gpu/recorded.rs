@@ -1,10 +1,12 @@
 //! A recorded machine answers from the GPU section of its capture.
 
-use super::answers::{Answer, Answers, FIELDS, Number, ProcessRow, Refusal, System, Text, code};
+use super::answers::{
+    Answer, Answers, FIELDS, Heard, Number, ProcessRow, Refusal, System, Text, code,
+};
 use super::gather::{Memory, gather, too_late};
 use super::{Pace, gone};
 use crate::model::fields::Group;
-use crate::model::gpu::{Gpus, MemoryFigures, ProcessList, Via};
+use crate::model::gpu::{ClockKind, Gpus, MemoryFigures, ProcessList, Via};
 use crate::model::reading::Missing;
 use crate::sources::files::ReadError;
 use crate::units::Bytes;
@@ -36,6 +38,88 @@ pub fn read(pairs: &[(String, String)], pace: &Pace<'_>, into: &mut Gpus) -> Res
         ..Gpus::absent(Missing::NotAvailable)
     };
     gather(&mut section, pace, &mut Memory::default(), into).result
+}
+
+/// Says what is wrong with a line of the section, so that a slip of the pen does not become "not
+/// supported". Figures that cannot be are allowed: drivers have them too.
+///
+/// # Errors
+/// What was expected.
+pub fn check(key: &str, value: &str) -> Result<(), String> {
+    if key.starts_with("smi.") {
+        return Ok(());
+    }
+    let value = match value.strip_prefix('~') {
+        None => value,
+        Some(delayed) => match delayed.split_once(' ') {
+            Some((millis, value)) if millis.parse::<u32>().is_ok() => value.trim(),
+            _ => return Err(format!("{key}: expected \"~MILLISECONDS VALUE\", found {value:?}")),
+        },
+    };
+    if let Some(code) = value.strip_prefix('!') {
+        return code.parse::<u32>().map(drop).map_err(|_| {
+            format!("{key}: expected a return code of NVML after the \"!\", found {value:?}")
+        });
+    }
+    let expect = |what: &str, fits: bool| {
+        if fits { Ok(()) } else { Err(format!("{key}: expected {what}, found {value:?}")) }
+    };
+    match key {
+        "driver" | "nvml" => return Ok(()),
+        "init" => return expect("!N or ~MS !N", false),
+        "cuda" | "count" => return expect("a whole number", number(value).is_ok()),
+        "events" => return expect("SEQUENCE:GPU:XID, ...", list(value, event).is_ok()),
+        _ => {}
+    }
+    let unknown = || Err(format!("{key}: unknown key (docs/CAPTURES.md lists them)"));
+    let Some((index, name)) = key.split_once('.') else { return unknown() };
+    if index.parse::<u32>().is_err() {
+        return unknown();
+    }
+    let texts = [
+        Text::Name,
+        Text::Uuid,
+        Text::Bus,
+        Text::PciDeviceId,
+        Text::Vbios,
+        Text::ComputeCapability,
+        Text::AddressingMode,
+    ];
+    if texts.iter().any(|text| text.key() == name)
+        || (name.starts_with("process") && name.contains("_name."))
+    {
+        return Ok(());
+    }
+    match name {
+        "device" => return expect("!N or ~MS !N", false),
+        "memory" => {
+            let figures = list(value, number).is_ok_and(|figures| figures.len() == 3);
+            return expect("TOTAL,FREE,USED in bytes", figures);
+        }
+        _ => {}
+    }
+    if ProcessList::ALL.iter().any(|list| name == format!("processes.{}", list.as_str())) {
+        return expect("PID:BYTES or PID:NA, ...", list(value, row).is_ok());
+    }
+    if numbers().any(|what| what.key() == name) {
+        return expect("a whole number", number(value).is_ok());
+    }
+    unknown()
+}
+
+/// Every number that a GPU is asked for.
+fn numbers() -> impl Iterator<Item = Number> {
+    let plain = [
+        Number::Utilization,
+        Number::Temperature,
+        Number::Margin,
+        Number::Power,
+        Number::Energy,
+        Number::PerformanceState,
+        Number::EventReasons,
+    ];
+    let clocks = ClockKind::ALL.iter().flat_map(|k| [Number::Clock(*k), Number::ClockMax(*k)]);
+    plain.into_iter().chain(FIELDS).chain(clocks)
 }
 
 /// The section, as somebody who can be asked.
@@ -150,10 +234,12 @@ impl Answers for Section<'_> {
         list(self.of(index, &key)?, row)
     }
 
-    fn xids(&mut self) -> Answer<Vec<(u32, u32)>> {
-        match self.raw("events") {
-            Err(Refusal::Code(code::NOT_SUPPORTED)) => Ok(Vec::new()),
-            other => list(other?, event),
-        }
+    fn xids(&mut self) -> Answer<Heard> {
+        let errors = match self.raw("events") {
+            Err(Refusal::Code(code::NOT_SUPPORTED)) => Vec::new(),
+            other => list(other?, event)?,
+        };
+        let gpus = (0..self.count()?).filter(|index| self.find(*index).is_ok()).collect();
+        Ok(Heard { gpus, errors, end: None })
     }
 }

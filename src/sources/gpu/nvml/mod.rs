@@ -6,7 +6,9 @@
 
 mod raw;
 
-use super::answers::{Answer, Answers, FIELDS, Number, ProcessRow, Refusal, System, Text, code};
+use super::answers::{
+    Answer, Answers, FIELDS, Heard, Number, ProcessRow, Refusal, System, Text, code,
+};
 use super::gather::{Memory, gather};
 use super::{Pace, Retry, gone};
 use crate::model::fields::Group;
@@ -19,7 +21,7 @@ use nvml_wrapper::enums::device::{SampleValue, UsedGpuMemory};
 use nvml_wrapper::error::NvmlError;
 use nvml_wrapper::structs::device::FieldId;
 use nvml_wrapper::sys_exports::field_id;
-use nvml_wrapper::{Device, Nvml};
+use nvml_wrapper::{Device, FieldIdScheme, Nvml};
 use std::ffi::OsStr;
 
 /// Reads the GPU through NVML.
@@ -56,8 +58,14 @@ impl Reader {
         }
     }
 
-    /// Shuts the library down.
+    /// Shuts the library down and forgets its failures: it is not asked any more.
     pub fn close(&mut self) {
+        self.shut();
+        (self.failure, self.ailing, self.retry) = (None, false, Retry::default());
+    }
+
+    /// Shuts the library down.
+    fn shut(&mut self) {
         if let Some(Session { events, nvml, .. }) = self.session.take() {
             if let Ok(events) = events {
                 events.free(&nvml);
@@ -74,19 +82,20 @@ impl Reader {
     pub fn read(&mut self, pace: &Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
         let now = (pace.now)();
         if self.ailing && self.retry.due(now) {
-            self.close();
+            self.shut();
         }
         let fresh = self.session.is_none();
         if fresh && self.retry.due(now) {
             match Session::open(&self.library) {
-                Ok(session) => self.session = Some(session),
+                Ok(session) => (self.session, self.failure) = (Some(session), None),
                 Err(error) => {
-                    self.retry.failed(now, &pace.limits);
+                    // From now on, not from when it was tried: that may have taken minutes.
+                    self.retry.failed((pace.now)(), &pace.limits);
                     self.failure = Some(error);
                 }
             }
         }
-        let Some(session) = &self.session else {
+        let Some(session) = &mut self.session else {
             let pending = || gone("NVML has not been loaded yet", Missing::Pending);
             let error = self.failure.clone().unwrap_or_else(pending);
             *into = Gpus::absent(error.reason());
@@ -97,12 +106,12 @@ impl Reader {
             path: session.path.clone().ok_or(Missing::NotAvailable),
             ..Gpus::absent(Missing::NotAvailable)
         };
-        let mut asking = Asking { session, device: None };
+        let mut asking = Asking { nvml: &session.nvml, events: &mut session.events, device: None };
         let outcome = gather(&mut asking, pace, &mut self.memory, into);
         if !outcome.ends_session {
             self.retry.worked();
         } else if fresh || !self.ailing {
-            self.retry.failed(now, &pace.limits);
+            self.retry.failed((pace.now)(), &pace.limits);
         }
         self.ailing = outcome.ends_session;
         outcome.result
@@ -126,8 +135,27 @@ impl Session {
             };
             gone(what, reason)
         })?;
-        let events = raw::Events::listen(&nvml).map_err(|e| refusal(&e));
+        if let Err(what) = fields_are_understood(&nvml) {
+            return Err(gone(what, Missing::Failed));
+        }
+        let events = raw::Events::new(&nvml).map_err(|e| refusal(&e));
         Ok(Self { events, path: loaded_from(library), nvml })
+    }
+}
+
+/// Whether the wrapper numbers field values as this driver does. It decides that once, by the version
+/// that it reads when the library starts; when that fails, it takes the older numbers, which from 580.82
+/// on mean something else.
+fn fields_are_understood(nvml: &Nvml) -> Result<(), String> {
+    let version = nvml.sys_driver_version().map_err(|e| {
+        format!("NVML starts and does not tell the driver's version: {}", refusal(&e))
+    })?;
+    let mut parts = version.split('.').map(|part| part.parse::<u32>().unwrap_or(0));
+    let newer = (parts.next().unwrap_or(0), parts.next().unwrap_or(0)) >= (580, 82);
+    if newer == (nvml.field_id_scheme() == FieldIdScheme::V13Update1) {
+        Ok(())
+    } else {
+        Err(format!("NVML has not told the driver's version {version} when it started"))
     }
 }
 
@@ -149,7 +177,8 @@ fn loaded_from(library: &str) -> Option<String> {
 
 /// One round's view of the session.
 struct Asking<'a> {
-    session: &'a Session,
+    nvml: &'a Nvml,
+    events: &'a mut Result<raw::Events, Refusal>,
     device: Option<(u32, Device<'a>)>,
 }
 
@@ -173,7 +202,7 @@ impl<'a> Asking<'a> {
 
 impl Answers for Asking<'_> {
     fn system(&mut self, what: System) -> Answer<String> {
-        let nvml = &self.session.nvml;
+        let nvml = self.nvml;
         let answer = match what {
             System::Driver => nvml.sys_driver_version(),
             System::Library => nvml.sys_nvml_version(),
@@ -182,15 +211,18 @@ impl Answers for Asking<'_> {
     }
 
     fn cuda(&mut self) -> Answer<i64> {
-        self.session.nvml.sys_cuda_driver_version().map(i64::from).map_err(|e| refusal(&e))
+        self.nvml.sys_cuda_driver_version().map(i64::from).map_err(|e| refusal(&e))
     }
 
     fn count(&mut self) -> Answer<u32> {
-        self.session.nvml.device_count().map_err(|e| refusal(&e))
+        self.nvml.device_count().map_err(|e| refusal(&e))
     }
 
     fn find(&mut self, index: u32) -> Answer<()> {
-        let device = self.session.nvml.device_by_index(index).map_err(|e| refusal(&e))?;
+        let device = self.nvml.device_by_index(index).map_err(|e| refusal(&e))?;
+        if let Ok(events) = self.events {
+            events.listen(index, &device);
+        }
         self.device = Some((index, device));
         Ok(())
     }
@@ -230,7 +262,10 @@ impl Answers for Asking<'_> {
                 Number::Margin => raw::margin(device)?.into(),
                 Number::Power => device.power_usage()?.into(),
                 Number::Energy => saturated(device.total_energy_consumption()?),
-                Number::PerformanceState => device.performance_state()?.as_c().into(),
+                Number::PerformanceState => match raw::performance_state(device)? {
+                    raw::UNKNOWN_PERFORMANCE_STATE => return Err(NvmlError::NoData),
+                    state => state.into(),
+                },
                 Number::EventReasons => saturated(raw::event_reasons(device)?),
                 Number::Clock(kind) => device.clock_info(clock(kind))?.into(),
                 Number::ClockMax(kind) => device.max_clock_info(clock(kind))?.into(),
@@ -260,9 +295,11 @@ impl Answers for Asking<'_> {
         self.ask(index, |device| match device.memory_info() {
             Ok(m) => Ok(figures(m.total, m.free, m.used)),
             // Libraries before 11.5 know the first form only.
-            Err(NvmlError::FailedToLoadSymbol(_)) => {
-                raw::memory(device).map(|[total, free, used]| figures(total, free, used))
-            }
+            Err(
+                NvmlError::FailedToLoadSymbol(_)
+                | NvmlError::FunctionNotFound
+                | NvmlError::UnexpectedVariant(code::ARGUMENT_VERSION_MISMATCH),
+            ) => raw::memory(device).map(|[total, free, used]| figures(total, free, used)),
             Err(error) => Err(error),
         })
     }
@@ -286,9 +323,9 @@ impl Answers for Asking<'_> {
         Ok(rows.into_iter().map(|row| (row.pid, used(row.used_gpu_memory))).collect())
     }
 
-    fn xids(&mut self) -> Answer<Vec<(u32, u32)>> {
-        match &self.session.events {
-            Ok(events) => events.take(&self.session.nvml).map_err(|e| refusal(&e)),
+    fn xids(&mut self) -> Answer<Heard> {
+        match self.events {
+            Ok(events) => events.take(self.nvml),
             Err(refusal) => Err(*refusal),
         }
     }

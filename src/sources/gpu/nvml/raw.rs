@@ -5,6 +5,8 @@
 //! the library and keeps it loaded for as long as the [`Nvml`] lives.
 #![expect(unsafe_code, reason = "a C interface; every block says why it is sound")]
 
+use super::super::answers::{Answer, Heard, Refusal, code};
+use super::refusal;
 use nvml_wrapper::error::{NvmlError, nvml_try};
 use nvml_wrapper::{Device, Nvml};
 use nvml_wrapper_sys::bindings::{
@@ -16,6 +18,8 @@ use std::ptr::null_mut;
 
 /// `nvmlEventTypeXidCriticalError`
 pub(super) const XID_CRITICAL_ERROR: u64 = 0x8;
+/// `NVML_PSTATE_UNKNOWN`
+pub(super) const UNKNOWN_PERFORMANCE_STATE: u32 = 32;
 /// Events taken in one round. A storm goes on in the next.
 const MAX_EVENTS: usize = 64;
 
@@ -82,11 +86,22 @@ pub(super) fn memory(device: &Device<'_>) -> Result<[u64; 3], NvmlError> {
     Ok([out.total, out.free, out.used])
 }
 
+/// The performance state as a number.
+pub(super) fn performance_state(device: &Device<'_>) -> Result<u32, NvmlError> {
+    let call = symbol(&library(device).nvmlDeviceGetPerformanceState)?;
+    let mut out = UNKNOWN_PERFORMANCE_STATE;
+    // SAFETY: the call writes one number, into `out`.
+    nvml_try(unsafe { call(handle(device), &raw mut out) })?;
+    Ok(out)
+}
+
 /// A set of events: the Xid errors of every GPU that tells them. Needs no privilege.
 #[derive(Debug)]
 pub(super) struct Events {
     set: nvmlEventSet_t,
     devices: Vec<(nvmlDevice_t, u32)>,
+    /// Why the last GPU that is not among them could not be listened to.
+    refused: Refusal,
 }
 
 // SAFETY: the handles are numbers of the library, which may be used from any thread; a set must not be
@@ -94,38 +109,41 @@ pub(super) struct Events {
 unsafe impl Send for Events {}
 
 impl Events {
-    /// Listens from now on.
-    pub(super) fn listen(nvml: &Nvml) -> Result<Self, NvmlError> {
-        let lib = nvml.lib();
-        let create = symbol(&lib.nvmlEventSetCreate)?;
-        let register = symbol(&lib.nvmlDeviceRegisterEvents)?;
+    /// A set that listens to nobody yet.
+    pub(super) fn new(nvml: &Nvml) -> Result<Self, NvmlError> {
+        let create = symbol(&nvml.lib().nvmlEventSetCreate)?;
         let mut set = null_mut();
         // SAFETY: the call writes one handle, into `set`.
         nvml_try(unsafe { create(&raw mut set) })?;
-        let mut events = Self { set, devices: Vec::new() };
-        let mut refused = NvmlError::NotSupported;
-        for index in 0..nvml.device_count().unwrap_or(0) {
-            let Ok(device) = nvml.device_by_index(index) else { continue };
-            let device = handle(&device);
-            // SAFETY: both handles come from this library.
-            match nvml_try(unsafe { register(device, XID_CRITICAL_ERROR, set) }) {
-                Ok(()) => events.devices.push((device, index)),
-                Err(error) => refused = error,
-            }
-        }
-        if events.devices.is_empty() {
-            events.free(nvml);
-            return Err(refused);
-        }
-        Ok(events)
+        Ok(Self { set, devices: Vec::new(), refused: Refusal::Code(code::NOT_SUPPORTED) })
     }
 
-    /// The errors since the last call, as GPU and Xid.
-    pub(super) fn take(&self, nvml: &Nvml) -> Result<Vec<(u32, u32)>, NvmlError> {
-        let lib = nvml.lib();
-        let wait = symbol(&lib.nvmlEventSetWait_v2)?;
-        let mut seen = Vec::new();
-        while seen.len() < MAX_EVENTS {
+    /// Listens to a GPU, if it does not already.
+    pub(super) fn listen(&mut self, index: u32, device: &Device<'_>) {
+        if self.devices.iter().any(|(_, listened)| *listened == index) {
+            return;
+        }
+        let device_handle = handle(device);
+        let register = symbol(&library(device).nvmlDeviceRegisterEvents);
+        // SAFETY: both handles come from this library.
+        let registered = register.and_then(|call| {
+            nvml_try(unsafe { call(device_handle, XID_CRITICAL_ERROR, self.set) })
+        });
+        match registered {
+            Ok(()) => self.devices.push((device_handle, index)),
+            Err(error) => self.refused = refusal(&error),
+        }
+    }
+
+    /// The errors since the last call, as GPU and Xid, and what ended the listening.
+    pub(super) fn take(&self, nvml: &Nvml) -> Answer<Heard> {
+        if self.devices.is_empty() {
+            return Err(self.refused);
+        }
+        let wait = symbol(&nvml.lib().nvmlEventSetWait_v2).map_err(|e| refusal(&e))?;
+        let gpus = self.devices.iter().map(|(_, index)| *index).collect();
+        let mut heard = Heard { gpus, ..Heard::default() };
+        for _ in 0..MAX_EVENTS {
             let mut data = nvmlEventData_t {
                 device: null_mut(),
                 eventType: 0,
@@ -135,15 +153,20 @@ impl Events {
             };
             // SAFETY: the set is alive, and the call writes one event, into `data`. It does not wait.
             match nvml_try(unsafe { wait(self.set, &raw mut data, 0) }) {
+                Ok(()) => {}
                 Err(NvmlError::Timeout) => break,
-                other => other?,
+                // What came before it is kept: the last Xid of a GPU may be that it is lost.
+                Err(error) => {
+                    heard.end = Some(refusal(&error));
+                    break;
+                }
             }
             let device = self.devices.iter().find(|(device, _)| *device == data.device);
             if let (Some((_, index)), Ok(xid)) = (device, u32::try_from(data.eventData)) {
-                seen.push((*index, xid));
+                heard.errors.push((*index, xid));
             }
         }
-        Ok(seen)
+        Ok(heard)
     }
 
     /// Stops listening.

@@ -14,8 +14,10 @@ use crate::model::gpu::{Gpu, GpuProcess, Gpus, ProcessList, Via};
 use crate::model::reading::{Missing, Reading};
 use crate::sources::files::ReadError;
 use crate::sources::lines::label;
+use crate::units::Count;
 use fields::FIELDS;
 use parse::{Problem, Processes, Table};
+pub(super) use run::Running;
 use run::{Failure, MAX_OUTPUT, Output, Runner};
 use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
@@ -48,6 +50,11 @@ impl Reader {
             failure: None,
             retry: Retry::default(),
         }
+    }
+
+    /// What runs at the time.
+    pub(super) fn running(&self) -> Running {
+        self.runner.running.clone()
     }
 
     /// One round.
@@ -168,6 +175,10 @@ impl Reader {
         };
         for gpu in &mut table.gpus {
             gpu.processes = of(gpu, &found);
+            // Its query knows processes with a compute context and no others.
+            gpu.listed = [Err(Missing::Unsupported); ProcessList::ALL.len()];
+            gpu.listed[ProcessList::Compute as usize] =
+                gpu.processes.as_ref().map(|list| Count(list.len() as u64)).map_err(|m| *m);
         }
         let late = found.problem.take_if(|(_, reason)| *reason == Missing::Hung);
         table.problem = table.problem.take().or(found.problem);

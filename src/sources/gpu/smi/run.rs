@@ -17,6 +17,8 @@ use std::os::fd::OwnedFd;
 use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI32, Ordering};
 use std::time::Duration;
 
 /// More than nvidia-smi prints for 32 GPUs with a thousand processes each.
@@ -52,11 +54,49 @@ pub(super) enum Failure {
     Stuck(u32),
 }
 
+/// The process group that runs now, for somebody who cannot wait for the runner.
+#[derive(Clone, Debug, Default)]
+pub(in super::super) struct Running(Arc<AtomicI32>);
+
+impl Running {
+    const NONE: i32 = 0;
+    /// Nothing is to be started any more.
+    const NEVER: i32 = -1;
+
+    /// Kills what runs, and has nothing started after it.
+    pub(in super::super) fn end(&self) {
+        // The number is not another's: it is taken back before the process is reaped.
+        let group = self.0.swap(Self::NEVER, Ordering::SeqCst);
+        if group > Self::NONE
+            && let Some(group) = Pid::from_raw(group)
+        {
+            let _ = kill_process_group(group, Signal::KILL);
+        }
+    }
+
+    /// Notes a group; false when nothing is to run.
+    fn begin(&self, child: &Child) -> bool {
+        let group = Pid::from_child(child).as_raw_nonzero().get();
+        self.0.compare_exchange(Self::NONE, group, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
+    /// The group is about to be reaped.
+    fn over(&self, child: &Child) {
+        let group = Pid::from_child(child).as_raw_nonzero().get();
+        let _ = self.0.compare_exchange(group, Self::NONE, Ordering::SeqCst, Ordering::SeqCst);
+    }
+
+    fn may_start(&self) -> bool {
+        self.0.load(Ordering::SeqCst) != Self::NEVER
+    }
+}
+
 /// Starts programs, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Runner {
     /// The one that was started last, until it is reaped.
     child: Option<Child>,
+    pub(super) running: Running,
 }
 
 impl Runner {
@@ -71,15 +111,18 @@ impl Runner {
         if let Some(id) = self.leftover() {
             return Err(Failure::Stuck(id));
         }
-        if now() >= until {
+        if now() >= until || !self.running.may_start() {
             return Err(Failure::Late);
         }
         let child = self.child.insert(start(program, arguments).map_err(Failure::Start)?);
+        let wanted = self.running.begin(child);
         let mut watch = Watch::over(child).map_err(Failure::Start)?;
-        let ended = watch.wait(child, &|| until.checked_sub(now()).filter(|d| !d.is_zero()));
+        let left = || until.checked_sub(now()).filter(|d| wanted && !d.is_zero());
+        let ended = watch.wait(child, &left);
         // Also after a good end: nothing that it has started stays behind. Its number cannot be
         // another's by now, since it has not been reaped.
         kill(child);
+        self.running.over(child);
         let reaped = watch.reap(child);
         if !matches!(reaped, Ok(None)) {
             self.child = None;
@@ -93,6 +136,7 @@ impl Runner {
     fn leftover(&mut self) -> Option<u32> {
         let child = self.child.as_mut()?;
         kill(child);
+        self.running.over(child);
         if let Ok(None) = child.try_wait() {
             return Some(child.id());
         }
