@@ -2,7 +2,7 @@
 
 CARGO ?= cargo
 
-.PHONY: run test lint bench docs pictures prove tools
+.PHONY: run test lint bench docs pictures prove tools demo
 
 run:
 	$(CARGO) run --release
@@ -32,6 +32,10 @@ pictures: tools
 # Slow proofs; their figures are in docs/PROOFS.md with date and commit.
 prove: tools
 	tests/prove.sh
+
+# An eventful hour of a shared box, replayed in five minutes on http://localhost:10058.
+demo:
+	$(CARGO) run --release -- replay tests/scenarios/eventful-hour.txt --serve --speed 12
 
 tools:
 	@tests/tools.sh

@@ -35,6 +35,9 @@
 //! puts the lanes' last rounds together once a second, derives, and publishes the frame. A scrape
 //! reads the last frame from memory and waits for nobody.
 //!
+//! A replay has no lanes: the engine's player takes each second's snapshot from a scenario and goes the
+//! same way from there.
+//!
 //! # Layers
 //!
 //! A module may use those that its row names, and nothing else of this crate. `tests/architecture.rs`
@@ -92,8 +95,9 @@
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
 //!   output of `config` follow.
-//! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], and its
-//!   transitions in the engine's journal of events.
+//! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], its states in
+//!   [`catalog::verdicts`], its transitions in the engine's journal of events, and a scenario in
+//!   tests/scenarios in which it must speak and one in which it must not.
 //!
 //! # Reading order
 //!

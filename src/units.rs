@@ -12,6 +12,9 @@ pub const KIB: u64 = 1024;
 pub const MIB: u64 = 1024 * KIB;
 /// Bytes in a GiB.
 pub const GIB: u64 = 1024 * MIB;
+const KIB_F: f64 = 1024.0;
+const MIB_F: f64 = 1024.0 * KIB_F;
+const GIB_F: f64 = 1024.0 * MIB_F;
 /// The kernel tells the times of a process in ticks, and shows programs 100 of them a second on every
 /// architecture that this runs on, whatever its own timer does.
 const TICKS_PER_SECOND: f64 = 100.0;
@@ -328,6 +331,71 @@ impl Unit {
             Self::Ratio => "ratio",
             Self::Count => "count",
             Self::None => "none",
+        }
+    }
+
+    /// How amounts in this unit are written, and what each way of writing stands for.
+    #[must_use]
+    pub const fn written(self) -> &'static [(&'static str, f64)] {
+        match self {
+            Self::Bytes => &[
+                ("GiB", GIB_F),
+                ("MiB", MIB_F),
+                ("KiB", KIB_F),
+                ("kB", KIB_F),
+                ("GB", 1e9),
+                ("MB", 1e6),
+                ("B", 1.0),
+                ("", 1.0),
+            ],
+            Self::BytesPerSecond => {
+                &[("GiB/s", GIB_F), ("MiB/s", MIB_F), ("KiB/s", KIB_F), ("", 1.0)]
+            }
+            Self::Celsius => &[("C", 1.0), ("°C", 1.0), ("mC", 1e-3), ("", 1.0)],
+            Self::Watts => &[("W", 1.0), ("mW", 1e-3), ("uW", 1e-6), ("", 1.0)],
+            Self::Joules => &[("J", 1.0), ("mJ", 1e-3), ("kJ", 1e3), ("", 1.0)],
+            Self::Seconds => &[
+                ("s", 1.0),
+                ("ms", 1e-3),
+                ("us", 1e-6),
+                ("ns", 1e-9),
+                ("m", 60.0),
+                ("min", 60.0),
+                ("h", 3600.0),
+                ("d", 86400.0),
+                ("", 1.0),
+            ],
+            Self::Hertz => &[("Hz", 1.0), ("MHz", 1e6), ("GHz", 1e9), ("", 1.0)],
+            Self::Ratio => &[("%", 1e-2), ("", 1.0)],
+            Self::Count | Self::None => &[("", 1.0)],
+        }
+    }
+
+    /// An amount as a person writes it, `28.9 GiB` or `96 %`, in the base unit. `default` is the unit of
+    /// a number that has none of its own.
+    ///
+    /// # Errors
+    /// What was expected.
+    pub fn parse(self, text: &str, default: &str) -> Result<f64, String> {
+        let text = text.trim();
+        let end = text
+            .find(|c: char| !(c.is_ascii_digit() || matches!(c, '.' | '-' | '+' | 'e' | 'E')))
+            .unwrap_or(text.len());
+        let (digits, suffix) = (&text[..end], text[end..].trim());
+        let suffix = if suffix.is_empty() { default } else { suffix };
+        let factor = self.written().iter().find(|(name, _)| *name == suffix);
+        match (digits.parse::<f64>(), factor) {
+            (Ok(number), Some((_, factor))) if number.is_finite() => Ok(number * factor),
+            _ => {
+                let names: Vec<_> =
+                    self.written().iter().map(|(n, _)| *n).filter(|n| !n.is_empty()).collect();
+                let with = if names.is_empty() {
+                    String::new()
+                } else {
+                    format!(" with one of {}", names.join(", "))
+                };
+                Err(format!("expected a number{with}, found {text:?}"))
+            }
         }
     }
 

@@ -50,10 +50,10 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
     sleep 0.2
 done
 sleep 3
-shot page "$url" 1000 900
-terminal status 620 status --capture tests/captures/spark-fe-llm-server.txt
-terminal status-page-pools 620 status --capture tests/captures/gb10-590-page-pools.txt
-terminal status-container 680 status --capture tests/captures/container-no-psi-no-sys.txt
+shot page "$url" 1000 1250
+terminal status 860 status --capture tests/captures/spark-fe-llm-server.txt
+terminal status-page-pools 880 status --capture tests/captures/gb10-590-page-pools.txt
+terminal status-container 900 status --capture tests/captures/container-no-psi-no-sys.txt
 terminal status-here 520 status
 cp "$pictures/page.png" "$pictures/status.png" docs/pictures/
 ls -l "$pictures"

@@ -3,6 +3,8 @@
 //! The format is described for people in docs/CAPTURES.md. A capture serves the sources' own readers
 //! ([`Files`]), so a recorded machine goes through exactly the code that a live one does.
 
+pub mod scenario;
+
 use crate::model::gpu::Gpus;
 use crate::sources::{FileError, Files, Machine, ReadError, gpu};
 use std::collections::{BTreeMap, BTreeSet};
@@ -75,15 +77,7 @@ pub enum CaptureError {
 impl Capture {
     /// Loads a capture.
     pub fn load(path: &Path) -> Result<Self, CaptureError> {
-        let read = |e| CaptureError::Read(path.to_owned(), e);
-        let file = std::fs::File::open(path).map_err(read)?;
-        let mut bytes = Vec::new();
-        file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(read)?;
-        if bytes.len() as u64 > MAX_SIZE {
-            return Err(CaptureError::Unlike(path.to_owned(), "it is larger than 4 MiB"));
-        }
-        let text = String::from_utf8(bytes)
-            .map_err(|_| CaptureError::Unlike(path.to_owned(), "it is not UTF-8 text"))?;
+        let text = read(path)?;
         Self::parse(&text).map_err(|(line, what)| CaptureError::Line {
             path: path.to_owned(),
             line,
@@ -196,6 +190,25 @@ impl Capture {
             Section::Error(_) => (path.as_str(), None),
         })
     }
+}
+
+/// The text of a file, if it can be one of ours.
+fn read(path: &Path) -> Result<String, CaptureError> {
+    let failed = |e| CaptureError::Read(path.to_owned(), e);
+    let file = std::fs::File::open(path).map_err(failed)?;
+    let mut bytes = Vec::new();
+    file.take(MAX_SIZE + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_SIZE {
+        return Err(CaptureError::Unlike(path.to_owned(), "it is larger than 4 MiB"));
+    }
+    String::from_utf8(bytes)
+        .map_err(|_| CaptureError::Unlike(path.to_owned(), "it is not UTF-8 text"))
+}
+
+/// An error and its cause in one line.
+fn chain(error: &CaptureError) -> String {
+    let cause = std::error::Error::source(error).map(|c| format!(": {c}")).unwrap_or_default();
+    format!("{error}{cause}")
 }
 
 /// The header's lines as they come.

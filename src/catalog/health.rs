@@ -54,6 +54,19 @@ pub(super) const ROWS: &[Metric] = &[
         |f, out| out.info([Some(f.exporter.version), Some(f.exporter.revision)])
     ),
     metric!(
+        "gb10_replay_info",
+        Info,
+        None,
+        ["scenario"],
+        [],
+        Stable,
+        "the scenario",
+        "There only when a scenario is replayed and no machine is read: its title.",
+        |f, out| if let Some(title) = f.replay.as_deref() {
+            out.info([Some(title)]);
+        }
+    ),
+    metric!(
         "gb10_source_state",
         StateSet,
         None,

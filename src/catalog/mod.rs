@@ -9,6 +9,7 @@ mod machine;
 mod memory;
 mod pool;
 mod process;
+pub mod verdicts;
 
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;

@@ -5,6 +5,7 @@ mod config;
 mod log;
 mod notify;
 mod reload;
+mod replay;
 mod serve;
 mod settings;
 mod status;
@@ -60,6 +61,8 @@ enum Command {
     Serve(Given<true>),
     /// Show how the machine stands, for a person or as JSON.
     Status(StatusArgs),
+    /// Replay a scenario: a machine over time, from a text file.
+    Replay(replay::ReplayArgs),
     /// Print the configuration in force and who decided each setting.
     Config(ConfigArgs),
     /// Print every number that decides anything, with its default, range and reason.
@@ -120,6 +123,7 @@ pub fn main() -> ExitCode {
             serve::run(&config, machine, Reloader::new(given, config.clone(), level))
         }),
         Command::Status(args) => status::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)
         }

@@ -25,6 +25,14 @@ pub struct State {
     pub idle: unaccounted::Idle,
 }
 
+impl State {
+    /// What is left of it when the machine has rebooted: what was learned.
+    #[must_use]
+    pub fn rebooted(self) -> Self {
+        Self { idle: self.idle, ..Self::default() }
+    }
+}
+
 /// Derives everything from one snapshot.
 pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -> Verdicts {
     let pool = pool::derive(&mut state.pool, snapshot, thresholds);

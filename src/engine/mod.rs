@@ -11,9 +11,11 @@
 //! disk that blocks stops the keeper; the ticker waits for neither, and marks what is late.
 
 pub mod boots;
+mod core;
 mod events;
 mod keeper;
 mod lane;
+pub mod player;
 mod ticker;
 
 use crate::clock::Clock;
@@ -193,6 +195,26 @@ impl Engine {
             Exporter { version: options.version.0, revision: options.version.1, started };
         ticker::spawn(Arc::clone(&shared), exporter, keeper)?;
         Ok(Self { shared, machine: options.machine })
+    }
+
+    /// Replays a scenario instead of reading a machine: `speed` of its seconds in one. At its end the last
+    /// frame stays, and grows no older.
+    ///
+    /// # Errors
+    /// A thread could not be made.
+    pub fn replay(player: player::Player, speed: f64) -> Result<Self, StartError> {
+        let clock = Arc::new(player::Paced::new(player.scenario().start));
+        let settings = Settings::of(&Config::default());
+        let shared = Arc::new(Shared {
+            clock: Arc::<player::Paced>::clone(&clock),
+            slots: std::array::from_fn(|lane| Slot::new(Lane::ALL[lane], clock.now())),
+            settings: ArcSwap::from_pointee(settings),
+            frame: ArcSwapOption::empty(),
+            bell: Bell::default(),
+        });
+        let machine = Arc::new(player::Nothing);
+        player::spawn(player, Arc::clone(&shared), clock, speed)?;
+        Ok(Self { shared, machine })
     }
 
     /// The last frame.

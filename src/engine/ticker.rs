@@ -1,12 +1,12 @@
 //! The ticker: once a second, one frame.
 
 use super::boots::BootLog;
-use super::events::Journal;
+use super::core::Core;
 use super::keeper::{Keeper, Kept};
 use super::lane::{Round, periods_between};
 use super::{Shared, StartError};
-use crate::derive::{self, State};
-use crate::model::frame::{Boot, Exporter, Frame, Health};
+use crate::derive::State;
+use crate::model::frame::{Boot, Exporter, Health};
 use crate::model::moment::Moment;
 use crate::model::reading::Missing;
 use crate::model::snapshot::Snapshot;
@@ -26,12 +26,8 @@ const STACK: usize = 256 * 1024;
 
 struct Ticker {
     shared: Arc<Shared>,
-    exporter: Exporter,
     keeper: Option<Keeper>,
-    boots: BootLog,
-    state: State,
-    journal: Journal,
-    number: u64,
+    core: Core,
 }
 
 /// Starts the ticker's thread.
@@ -40,15 +36,7 @@ pub(super) fn spawn(
     exporter: Exporter,
     keeper: Option<Keeper>,
 ) -> Result<(), StartError> {
-    let mut ticker = Ticker {
-        shared,
-        exporter,
-        keeper,
-        boots: BootLog::default(),
-        state: State::default(),
-        journal: Journal::default(),
-        number: 0,
-    };
+    let mut ticker = Ticker { shared, keeper, core: Core::new(exporter) };
     std::thread::Builder::new()
         .name("ticker".to_owned())
         .stack_size(STACK)
@@ -83,9 +71,9 @@ impl Ticker {
             }
         }
         if let Some(keeper) = self.keeper.take()
-            && self.boots.stop(shared.clock.now())
+            && self.core.boots.stop(shared.clock.now())
         {
-            keeper.finish(kept(&self.boots, &self.state));
+            keeper.finish(kept(&self.core.boots, &self.core.state));
         }
         bell.ring(|rung| rung.done = true);
     }
@@ -94,20 +82,8 @@ impl Ticker {
         let now = self.shared.clock.now();
         let thresholds = self.shared.settings.load().thresholds;
         let (snapshot, health) = assemble(&self.shared, now, &thresholds);
-        let verdicts = derive::derive(&mut self.state, &snapshot, &thresholds);
         let boot = self.note_boot(&snapshot);
-        self.journal.note(&snapshot, &health, &verdicts, boot, &thresholds);
-        self.number += 1;
-        let frame = Frame {
-            number: self.number,
-            snapshot,
-            verdicts,
-            thresholds,
-            health,
-            boot,
-            exporter: self.exporter,
-            events: self.journal.events(),
-        };
+        let frame = self.core.tick(snapshot, health, boot, thresholds);
         self.shared.frame.store(Some(Arc::new(frame)));
         self.shared.bell.ring(|rung| rung.frames += 1);
     }
@@ -122,16 +98,16 @@ impl Ticker {
             Err(reason) => return Boot { unclean: Err(reason), previous_seen: Err(reason) },
         };
         if let Some(kept) = loaded {
-            self.boots = BootLog::stored(kept.boots);
-            self.state.idle.load(kept.idle_remainders);
+            self.core.boots = BootLog::stored(kept.boots);
+            self.core.state.idle.load(kept.idle_remainders);
         }
         if let Ok(id) = &snapshot.kernel.boot_id {
             let booted = snapshot.stat.boot_time.ok().map(|time| time.0);
-            if self.boots.alive(id, booted, snapshot.at) {
-                keeper.keep(kept(&self.boots, &self.state));
+            if self.core.boots.alive(id, booted, snapshot.at) {
+                keeper.keep(kept(&self.core.boots, &self.core.state));
             }
         }
-        self.boots.verdict()
+        self.core.boots.verdict()
     }
 }
 

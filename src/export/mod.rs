@@ -3,5 +3,6 @@
 pub mod html;
 mod looks;
 pub mod prometheus;
+pub mod series;
 pub mod status;
 pub mod terminal;

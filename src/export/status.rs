@@ -60,6 +60,9 @@ pub struct Status {
     pub format: u32,
     /// The exporter.
     pub exporter: ExporterPart,
+    /// The title of the scenario that is replayed, if no machine is read.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub replay: Option<String>,
     /// When the frame was made, seconds since 1970.
     pub at: f64,
     /// The machine; what is not known is left out.
@@ -290,6 +293,7 @@ impl Status {
                 revision: frame.exporter.revision.to_owned(),
                 running_seconds: s.at.since(frame.exporter.started).as_secs_f64(),
             },
+            replay: frame.replay.as_deref().map(str::to_owned),
             at: wall(s.at),
             machine: machine(frame),
             pool: pool(frame),

@@ -51,6 +51,9 @@ fn header(out: &mut String, status: &Status) -> Written {
         (None, Some("not_present")) => ", no NVIDIA kernel driver".to_owned(),
         (None, state) => format!(", NVIDIA driver not read ({})", state.unwrap_or("pending")),
     };
+    if let Some(title) = &status.replay {
+        writeln!(out, "REPLAY, no live machine: {title}")?;
+    }
     writeln!(out, "{product}{kernel}{driver}\n")
 }
 

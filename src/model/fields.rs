@@ -3,7 +3,7 @@
 //! `readings!` declares a group of readings as a struct and, from the same lines, its rows of the
 //! table. Captures, JSON, CSV, the list of what is missing and the documents iterate [`all`].
 
-use super::reading::{Reading, Value};
+use super::reading::{Quantity, Reading, Value};
 use super::snapshot::Snapshot;
 use super::source::Source;
 use super::{gpu, machine, memory, pressure, process, sensors};
@@ -36,6 +36,41 @@ pub struct Field {
     pub doc: &'static str,
     /// Hands out its values from a snapshot.
     pub visit: fn(&Snapshot, Visitor<'_>),
+    /// Puts a value, or the reason why there is none, into a snapshot: what a replayed machine is made
+    /// of. The key is that of a member, empty for a field with one value; false when there is no such
+    /// member, or it cannot have that value.
+    pub set: fn(&mut Snapshot, &str, Reading<Value<'_>>) -> bool,
+}
+
+/// Puts a value into the place of a reading; false when it cannot have it.
+pub fn put<T: Quantity>(place: &mut Reading<T>, value: Reading<Value<'_>>) -> bool {
+    *place = match value {
+        Err(reason) => Err(reason),
+        Ok(value) => match T::from_value(&value) {
+            Some(value) => Ok(value),
+            None => return false,
+        },
+    };
+    true
+}
+
+/// The member of a list by its key.
+pub fn member<'a, T>(
+    list: &'a mut Reading<Vec<T>>,
+    key: &str,
+    name: impl Fn(&T) -> &str,
+) -> Option<&'a mut T> {
+    list.as_mut().ok()?.iter_mut().find(|item| name(item) == key)
+}
+
+/// The field and the member that `id` or `id[key]` names.
+#[must_use]
+pub fn named(name: &str) -> Option<(&'static Field, &str)> {
+    let (id, key) = match name.split_once('[') {
+        Some((id, key)) => (id, key.strip_suffix(']')?),
+        None => (name, ""),
+    };
+    all().find(|field| field.id == id).map(|field| (field, key))
 }
 
 /// Every reading, group by group.
@@ -102,6 +137,10 @@ macro_rules! readings {
                         use $crate::model::reading::Quantity;
                         out("", snapshot.$member.$field.as_ref().map(Quantity::value).map_err(|m| *m));
                     },
+                    set: |snapshot, key, value| {
+                        key.is_empty()
+                            && $crate::model::fields::put(&mut snapshot.$member.$field, value)
+                    },
                 }, )+
             ];
         }
@@ -147,7 +186,7 @@ macro_rules! readings {
 /// `(key, reading)` pairs from the family's list.
 macro_rules! family {
     ($id:literal, $unit:ident, $presence:ident, $source:ident, $doc:literal,
-     $member:ident, |$item:ident, $out:ident| $body:expr) => {
+     $member:ident, |$item:ident, $out:ident| $body:expr, |$place:ident, $value:ident| $set:expr) => {
         $crate::model::fields::Field {
             id: $id,
             unit: $crate::units::Unit::$unit,
@@ -157,6 +196,20 @@ macro_rules! family {
             visit: |snapshot, $out| match &snapshot.$member {
                 Ok(items) => items.iter().for_each(|$item| $body),
                 Err(reason) => $out("", Err(*reason)),
+            },
+            set: |snapshot, key, $value| {
+                match (
+                    $crate::model::fields::member(&mut snapshot.$member, key, |i| &i.name),
+                    $value,
+                ) {
+                    (Some($place), $value) => $set,
+                    // The whole list.
+                    (None, Err(reason)) if key.is_empty() => {
+                        snapshot.$member = Err(reason);
+                        true
+                    }
+                    (None, _) => false,
+                }
             },
         }
     };

@@ -83,6 +83,8 @@ pub struct Frame {
     pub boot: Boot,
     /// The exporter.
     pub exporter: Exporter,
+    /// The title of the scenario that is replayed, if this is no live machine.
+    pub replay: Option<Arc<str>>,
     /// What happened lately, oldest first.
     pub events: Arc<Vec<Event>>,
 }

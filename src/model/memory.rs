@@ -1,7 +1,7 @@
 //! What the kernel says about the memory pool.
 
 use super::fields::{Field, Group};
-use super::reading::{Missing, Quantity, Reading};
+use super::reading::{Missing, Quantity, Reading, Value};
 use crate::units::{Bytes, Count};
 
 readings! {
@@ -164,6 +164,38 @@ pub struct ZoneBlocks {
     pub text: String,
 }
 
+impl ZoneBlocks {
+    /// Takes other counts, as the kernel prints them; false when they are none.
+    pub fn set(&mut self, text: &str) -> bool {
+        let counts: Option<Vec<u64>> =
+            text.split_ascii_whitespace().map(|count| count.parse().ok()).collect();
+        match counts.filter(|counts| !counts.is_empty()) {
+            Some(counts) => {
+                self.put(counts);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Takes other counts.
+    pub fn put(&mut self, counts: Vec<u64>) {
+        let words: Vec<String> = counts.iter().map(u64::to_string).collect();
+        (self.text, self.by_order) = (words.join(" "), counts);
+    }
+}
+
+/// Puts an amount that is never missing.
+fn amount(place: &mut Bytes, value: Reading<Value<'_>>) -> bool {
+    match value.ok().as_ref().and_then(Bytes::from_value) {
+        Some(bytes) => {
+            *place = bytes;
+            true
+        }
+        None => false,
+    }
+}
+
 /// One line of `/proc/swaps`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwapArea {
@@ -195,12 +227,22 @@ pub const FAMILIES: &[Field] = &[
         Buddyinfo,
         " Free blocks of 1, 2, 4, ... pages by zone: whether large contiguous pieces are left.",
         blocks,
-        |zone, out| out(&zone.name, Ok(zone.text.value()))
+        |zone, out| out(&zone.name, Ok(zone.text.value())),
+        |zone, value| match value {
+            Ok(Value::Text(text)) => zone.set(text),
+            _ => false,
+        }
     ),
-    family!("swaps.size", Bytes, Optional, Swaps, " Size of a swap area.", swaps, |area, out| out(
-        &area.name,
-        Ok(area.size.value())
-    )),
+    family!(
+        "swaps.size",
+        Bytes,
+        Optional,
+        Swaps,
+        " Size of a swap area.",
+        swaps,
+        |area, out| out(&area.name, Ok(area.size.value())),
+        |area, value| amount(&mut area.size, value)
+    ),
     family!(
         "swaps.used",
         Bytes,
@@ -208,6 +250,7 @@ pub const FAMILIES: &[Field] = &[
         Swaps,
         " Used part of a swap area.",
         swaps,
-        |area, out| out(&area.name, Ok(area.used.value()))
+        |area, out| out(&area.name, Ok(area.used.value())),
+        |area, value| amount(&mut area.used, value)
     ),
 ];

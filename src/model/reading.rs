@@ -61,12 +61,33 @@ pub trait Quantity {
     const UNIT: Unit;
     /// The value in that unit.
     fn value(&self) -> Value<'_>;
+    /// From a value in that unit, if it can be one.
+    fn from_value(value: &Value<'_>) -> Option<Self>
+    where
+        Self: Sized;
+}
+
+/// A whole number that is not negative, from a number.
+fn whole(value: &Value<'_>) -> Option<u64> {
+    match *value {
+        Value::Uint(n) => Some(n),
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a float cast saturates, and negative ones are out"
+        )]
+        Value::Float(x) => (x >= 0.0).then(|| x.round() as u64),
+        Value::Text(_) => None,
+    }
 }
 
 impl Quantity for Bytes {
     const UNIT: Unit = Unit::Bytes;
     fn value(&self) -> Value<'_> {
         Value::Uint(self.0)
+    }
+    fn from_value(value: &Value<'_>) -> Option<Self> {
+        whole(value).map(Self)
     }
 }
 
@@ -75,12 +96,21 @@ impl Quantity for Count {
     fn value(&self) -> Value<'_> {
         Value::Uint(self.0)
     }
+    fn from_value(value: &Value<'_>) -> Option<Self> {
+        whole(value).map(Self)
+    }
 }
 
 impl Quantity for String {
     const UNIT: Unit = Unit::None;
     fn value(&self) -> Value<'_> {
         Value::Text(self)
+    }
+    fn from_value(value: &Value<'_>) -> Option<Self> {
+        match value {
+            Value::Text(text) => Some((*text).to_owned()),
+            _ => None,
+        }
     }
 }
 
@@ -90,6 +120,13 @@ macro_rules! float_quantity {
             const UNIT: Unit = Unit::$name;
             fn value(&self) -> Value<'_> {
                 Value::Float(self.0)
+            }
+            fn from_value(value: &Value<'_>) -> Option<Self> {
+                match *value {
+                    Value::Uint(n) => Some(Self(Count(n).as_f64())),
+                    Value::Float(x) => Some(Self(x)).filter(|_| x.is_finite()),
+                    Value::Text(_) => None,
+                }
             }
         }
     )+ };

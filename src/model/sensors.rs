@@ -1,6 +1,6 @@
 //! Temperatures and what else the board's sensors say.
 
-use super::fields::Field;
+use super::fields::{Field, put};
 use super::reading::{Quantity, Reading, Value};
 use crate::units::{Celsius, Joules, Unit, Watts};
 
@@ -66,6 +66,34 @@ pub struct HwmonSensor {
     pub value: Reading<SensorValue>,
 }
 
+impl HwmonSensor {
+    /// Takes another value of the kind that it has; false when it cannot.
+    pub fn set(&mut self, value: Reading<Value<'_>>) -> bool {
+        self.value = match (&self.value, value) {
+            (_, Err(reason)) => Err(reason),
+            (Ok(kind), Ok(value)) => {
+                let number = match value {
+                    Value::Uint(n) => crate::units::Count(n).as_f64(),
+                    Value::Float(x) => x,
+                    Value::Text(_) => return false,
+                };
+                Ok(match kind {
+                    SensorValue::Temperature(_) => SensorValue::Temperature(Celsius(number)),
+                    SensorValue::Power(_) => SensorValue::Power(Watts(number)),
+                    SensorValue::Energy(_) => SensorValue::Energy(Joules(number)),
+                    SensorValue::Fan(_) => match value {
+                        Value::Uint(n) => SensorValue::Fan(n),
+                        _ => return false,
+                    },
+                })
+            }
+            // Which kind it would be is not known.
+            (Err(_), Ok(_)) => return false,
+        };
+        true
+    }
+}
+
 /// Thermal zones.
 pub type Zones = Reading<Vec<ThermalZone>>;
 /// hwmon inputs.
@@ -80,7 +108,8 @@ pub const FAMILIES: &[Field] = &[
         Thermal,
         " Temperature of an ACPI thermal zone.",
         zones,
-        |zone, out| out(&zone.name, zone.temperature.as_ref().map(Quantity::value).map_err(|m| *m))
+        |zone, out| out(&zone.name, zone.temperature.as_ref().map(Quantity::value).map_err(|m| *m)),
+        |zone, value| put(&mut zone.temperature, value)
     ),
     family!(
         "thermal_zone.critical",
@@ -89,7 +118,8 @@ pub const FAMILIES: &[Field] = &[
         Thermal,
         " Temperature at which the firmware says it cuts power.",
         zones,
-        |zone, out| out(&zone.name, zone.critical.as_ref().map(Quantity::value).map_err(|m| *m))
+        |zone, out| out(&zone.name, zone.critical.as_ref().map(Quantity::value).map_err(|m| *m)),
+        |zone, value| put(&mut zone.critical, value)
     ),
     family!(
         "hwmon.input",
@@ -101,6 +131,7 @@ pub const FAMILIES: &[Field] = &[
         |sensor, out| out(
             &sensor.name,
             sensor.value.as_ref().map(SensorValue::value).map_err(|m| *m)
-        )
+        ),
+        |sensor, value| sensor.set(value)
     ),
 ];

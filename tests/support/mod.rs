@@ -271,6 +271,7 @@ pub fn frame(machine: &dyn AnyMachine) -> Frame {
         thresholds,
         health,
         boot: Boot { unclean: Err(Missing::Disabled), previous_seen: Err(Missing::Disabled) },
+        replay: None,
         exporter: Build { version: "0", revision: "0", started: at },
         events: Arc::default(),
     }

@@ -1,0 +1,278 @@
+//! A machine over time, as text: a capture, and what changes when.
+//!
+//! The format is described for people in docs/SCENARIOS.md. Values are put into the snapshot through
+//! the field table, so every reading can be set; what hangs together is kept so by fixed rules.
+
+mod consistent;
+mod csv;
+mod parse;
+
+use super::{Capture, CaptureError, Kind};
+use crate::model::fields::Field;
+use crate::model::gpu::GpuChoice;
+use crate::model::moment::Moment;
+use crate::model::reading::{Missing, Reading, Value};
+use crate::model::snapshot::Snapshot;
+use crate::model::source::{Lane, Source};
+use crate::sources::gpu::{Limits, Pace};
+use crate::sources::{self, ReadError};
+use crate::units::Unit;
+use std::path::Path;
+use std::time::Duration;
+
+/// A value of a reading that outlives the text that it came from.
+#[derive(Clone, Debug, PartialEq)]
+enum Owned {
+    Number(f64),
+    Text(String),
+}
+
+impl Owned {
+    /// In the form in which the field table takes it.
+    fn value(&self, unit: Unit) -> Value<'_> {
+        match self {
+            #[expect(
+                clippy::cast_possible_truncation,
+                clippy::cast_sign_loss,
+                reason = "a float cast saturates; counts and bytes are not negative"
+            )]
+            Self::Number(x) if matches!(unit, Unit::Bytes | Unit::Count) => {
+                Value::Uint(x.round().max(0.0) as u64)
+            }
+            Self::Number(x) => Value::Float(*x),
+            Self::Text(text) => Value::Text(text),
+        }
+    }
+}
+
+/// A reading that is set: the row of the field table and the member.
+#[derive(Clone)]
+struct Place {
+    field: &'static Field,
+    key: String,
+    /// Where the scenario says so.
+    line: usize,
+}
+
+/// What a reading does from some time on.
+#[derive(Clone, Debug, PartialEq)]
+enum Course {
+    /// It has one value, or none for a reason.
+    Is(Reading<Owned>),
+    /// It goes from one number to another, in a straight line. Without a first number it goes from
+    /// wherever it was.
+    Goes { from: Option<f64>, to: f64, until: Duration },
+    /// It is sampled: each sample holds until the next.
+    Samples(Vec<(Duration, Reading<f64>)>),
+}
+
+/// A reading's course from `at` on.
+#[derive(Clone)]
+struct Change {
+    at: Duration,
+    place: Place,
+    course: Course,
+}
+
+/// A lane that does not come back for a while.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Hang {
+    /// Which.
+    pub lane: Lane,
+    /// From when.
+    pub from: Duration,
+    /// Until when.
+    pub until: Duration,
+}
+
+/// The machine goes down and comes up again, as it was at the beginning.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reboot {
+    /// When it goes down.
+    pub at: Duration,
+    /// For how long.
+    pub down: Duration,
+    /// Whether everything was told to stop before.
+    pub clean: bool,
+}
+
+/// What a verdict must be, or must never be.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expectation {
+    /// When; none for "never".
+    pub at: Option<Duration>,
+    /// The verdict's name.
+    pub verdict: String,
+    /// The state.
+    pub state: String,
+    /// The line that says so.
+    pub line: usize,
+}
+
+/// A machine over time.
+pub struct Scenario {
+    /// How far to trust it.
+    pub kind: Kind,
+    /// What it is, in a line.
+    pub title: String,
+    /// Where its deciding figures come from.
+    pub source: String,
+    /// What happened.
+    pub story: Vec<String>,
+    /// Remarks.
+    pub notes: Vec<String>,
+    /// How long it lasts.
+    pub length: Duration,
+    /// When it begins, since 1970.
+    pub start: Duration,
+    /// Lanes that hang.
+    pub hangs: Vec<Hang>,
+    /// Reboots, in order.
+    pub reboots: Vec<Reboot>,
+    /// What must be so.
+    pub expectations: Vec<Expectation>,
+    base: Capture,
+    changes: Vec<Change>,
+}
+
+impl Scenario {
+    /// Loads a scenario, the capture that it begins with, and the tables that it names.
+    ///
+    /// # Errors
+    /// Which file, which line, and what was expected there.
+    pub fn load(path: &Path) -> Result<Self, CaptureError> {
+        let text = super::read(path)?;
+        let line_of = |line, what| CaptureError::Line { path: path.to_owned(), line, what };
+        let draft = parse::draft(&text).map_err(|(line, what)| line_of(line, what))?;
+        let beside = |name: &str| path.parent().unwrap_or(Path::new(".")).join(name);
+        let (line, base) = draft.base.clone();
+        let base = Capture::load(&beside(&base)).map_err(|error| {
+            line_of(line, format!("the capture that it begins with: {}", super::chain(&error)))
+        })?;
+        let scenario = draft
+            .finish(base, &|name| super::read(&beside(name)).map_err(|e| super::chain(&e)))
+            .map_err(|(line, what)| line_of(line, what))?;
+        scenario.check().map_err(|(line, what)| line_of(line, what))?;
+        Ok(scenario)
+    }
+
+    /// The machine as it is at the beginning.
+    #[must_use]
+    pub fn first(&self) -> Beginning {
+        let at = Moment { mono: Duration::ZERO, wall: self.start };
+        let mut snapshot = Snapshot::absent(at, Missing::Pending);
+        let second = Duration::from_secs(1);
+        let limits = Limits {
+            deadline: second,
+            smi_deadline: second,
+            retry_first: second,
+            retry_max: second,
+        };
+        let pace = Pace { choice: GpuChoice::Auto, limits, now: &|| Duration::ZERO };
+        let results = Source::ALL
+            .iter()
+            .map(|source| sources::read(*source, &self.base, &pace, &mut snapshot))
+            .collect();
+        Beginning { snapshot, results }
+    }
+
+    /// The machine at a time, from the one at the beginning.
+    #[must_use]
+    pub fn at(&self, beginning: &Snapshot, time: Duration) -> Snapshot {
+        let mut snapshot = beginning.clone();
+        let since = self.reboots.iter().rev().find(|reboot| reboot.at + reboot.down <= time);
+        let since = since.map_or(Duration::ZERO, |reboot| reboot.at + reboot.down);
+        let mut touched = Vec::new();
+        for change in &self.changes {
+            // After a reboot the machine is as it was at the beginning, and what was before is over.
+            if change.at > time || (change.at < since && since > Duration::ZERO) {
+                continue;
+            }
+            let Place { field, key, line: _ } = &change.place;
+            let value = change.value(&snapshot, time);
+            let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
+            (field.set)(&mut snapshot, key, value);
+            touched.push(field.id);
+        }
+        consistent::keep(&mut snapshot, beginning, &touched);
+        snapshot
+    }
+
+    /// Whether every change can be made at all.
+    fn check(&self) -> Result<(), (usize, String)> {
+        let beginning = self.first().snapshot;
+        for change in &self.changes {
+            let Place { field, key, line: _ } = &change.place;
+            let mut trial = beginning.clone();
+            let value = match &change.course {
+                Course::Is(value) => value.clone(),
+                Course::Goes { to, .. } => Ok(Owned::Number(*to)),
+                Course::Samples(samples) => {
+                    samples.first().map_or(Err(Missing::NotPresent), |(_, v)| v.map(Owned::Number))
+                }
+            };
+            let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
+            if !(field.set)(&mut trial, key, value) {
+                let member = if key.is_empty() { String::new() } else { format!("[{key}]") };
+                let what = format!(
+                    "{}{member} cannot have this value, or is not there at the beginning",
+                    field.id
+                );
+                return Err((change.line(), what));
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The machine at the beginning, and how reading each source went, by [`Source::index`].
+pub struct Beginning {
+    /// What was read.
+    pub snapshot: Snapshot,
+    /// How it went.
+    pub results: Vec<Result<(), ReadError>>,
+}
+
+impl Change {
+    const fn line(&self) -> usize {
+        self.place.line
+    }
+
+    /// The reading's value at a time, which is not before the change.
+    fn value(&self, snapshot: &Snapshot, time: Duration) -> Reading<Owned> {
+        match &self.course {
+            Course::Is(value) => value.clone(),
+            Course::Goes { from, to, until } => {
+                let from = from.or_else(|| self.place.number(snapshot)).unwrap_or(*to);
+                let whole = until.saturating_sub(self.at).as_secs_f64();
+                let gone = time.saturating_sub(self.at).as_secs_f64();
+                let share = if whole > 0.0 { (gone / whole).min(1.0) } else { 1.0 };
+                Ok(Owned::Number(from + (to - from) * share))
+            }
+            Course::Samples(samples) => {
+                let after = samples.partition_point(|(at, _)| self.at + *at <= time);
+                match after.checked_sub(1).map(|last| samples[last].1) {
+                    Some(sample) => sample.map(Owned::Number),
+                    None => self.place.number(snapshot).map(Owned::Number).ok_or(Missing::Pending),
+                }
+            }
+        }
+    }
+}
+
+impl Place {
+    /// The number that the reading has.
+    fn number(&self, snapshot: &Snapshot) -> Option<f64> {
+        let mut found = None;
+        (self.field.visit)(snapshot, &mut |key, reading| {
+            if key == self.key {
+                found = match reading {
+                    Ok(Value::Uint(n)) => Some(crate::units::Count(n).as_f64()),
+                    Ok(Value::Float(x)) => Some(x),
+                    _ => None,
+                };
+            }
+        });
+        found
+    }
+}

@@ -1,0 +1,111 @@
+//! What hangs together is kept together: a scenario says what is known, and the rest follows by the
+//! rules that docs/SCENARIOS.md states.
+
+use crate::model::gpu::Gpu;
+use crate::model::reading::Reading;
+use crate::model::snapshot::Snapshot;
+use crate::units::{Bytes, Celsius};
+
+/// Applies the rules to a snapshot in which the fields `touched` were set.
+pub(super) fn keep(now: &mut Snapshot, beginning: &Snapshot, touched: &[&str]) {
+    let set = |id: &str| touched.contains(&id);
+    gpus(now, beginning, &set);
+    pool(now, beginning, &set);
+    blocks(now, beginning, &set);
+}
+
+/// The change of an amount since the beginning, where it was set.
+fn change(set: bool, now: Reading<Bytes>, then: Reading<Bytes>) -> i128 {
+    match (set, now, then) {
+        (true, Ok(now), Ok(then)) => i128::from(now.0) - i128::from(then.0),
+        _ => 0,
+    }
+}
+
+/// What the driver charges to processes of GPUs that have no memory figure of their own.
+fn charged(snapshot: &Snapshot) -> i128 {
+    let shared = snapshot.gpus.each().filter(|gpu| gpu.memory.is_err());
+    let processes = shared.flat_map(|gpu| gpu.processes.iter().flatten());
+    processes.filter_map(|process| process.memory.ok()).map(|bytes| i128::from(bytes.0)).sum()
+}
+
+/// Free and available memory follow each other, and what programs, GPU processes and the page cache
+/// take is taken from them.
+fn pool(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
+    let then = &beginning.meminfo;
+    let gpu = if set("gpu.process_memory") { charged(now) - charged(beginning) } else { 0 };
+    let m = &mut now.meminfo;
+    let taken = gpu
+        + change(set("meminfo.AnonPages"), m.anon_pages, then.anon_pages)
+        + change(set("meminfo.SUnreclaim"), m.s_unreclaim, then.s_unreclaim)
+        + change(set("meminfo.PageTables"), m.page_tables, then.page_tables)
+        + change(set("meminfo.KernelStack"), m.kernel_stack, then.kernel_stack);
+    let cached = change(set("meminfo.Cached"), m.cached, then.cached)
+        + change(set("meminfo.Buffers"), m.buffers, then.buffers)
+        + change(set("meminfo.SReclaimable"), m.s_reclaimable, then.s_reclaimable);
+    let (Ok(total), Ok(free), Ok(available)) = (m.total, then.free, then.available) else { return };
+    let (free, available) = (i128::from(free.0), i128::from(available.0));
+    let free_now = change(set("meminfo.MemFree"), m.free, then.free);
+    let available_now = change(set("meminfo.MemAvailable"), m.available, then.available);
+    let (free, available) = match (set("meminfo.MemFree"), set("meminfo.MemAvailable")) {
+        (true, true) => return,
+        (false, false) => (free - taken - cached, available - taken),
+        (true, false) => (free + free_now, available + free_now + cached),
+        (false, true) => (free + available_now - cached, available + available_now),
+    };
+    let within =
+        |bytes: i128| Bytes(u64::try_from(bytes.clamp(0, i128::from(total.0))).unwrap_or(0));
+    if !set("meminfo.MemFree") && m.free.is_ok() {
+        m.free = Ok(within(free));
+        // What free memory cannot give the kernel takes from the page cache.
+        if let (true, false, Ok(bytes)) = (free < 0, set("meminfo.Cached"), m.cached) {
+            m.cached = Ok(within(i128::from(bytes.0) + free));
+        }
+    }
+    if !set("meminfo.MemAvailable") && m.available.is_ok() {
+        m.available = Ok(within(available));
+    }
+}
+
+/// Free blocks of every size become fewer or more as free memory does.
+fn blocks(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
+    let (Ok(free), Ok(then)) = (now.meminfo.free, beginning.meminfo.free) else { return };
+    if free == then || then == Bytes(0) {
+        return;
+    }
+    let scaled = |count: u64| {
+        let scaled = u128::from(count) * u128::from(free.0) / u128::from(then.0);
+        u64::try_from(scaled).unwrap_or(u64::MAX)
+    };
+    if !set("buddyinfo.free_blocks") {
+        for zone in now.blocks.iter_mut().flatten() {
+            let counts = zone.by_order.iter().map(|count| scaled(*count)).collect();
+            zone.put(counts);
+        }
+    }
+    if let (false, Ok(pages)) = (set("vmstat.nr_free_pages"), &mut now.vmstat.nr_free_pages) {
+        pages.0 = scaled(pages.0);
+    }
+}
+
+/// Power has three readings and one truth; the margin is what the temperature leaves.
+fn gpus(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
+    let before: Vec<Gpu> = beginning.gpus.each().cloned().collect();
+    for gpu in now.gpus.devices.iter_mut().flatten() {
+        if set("gpu.power") {
+            if !set("gpu.power_average") {
+                gpu.power_average = gpu.power;
+            }
+            if !set("gpu.power_instant") {
+                gpu.power_instant = gpu.power;
+            }
+        }
+        let then = before.iter().find(|then| then.index == gpu.index);
+        if let Some(Gpu { temperature: Ok(then), margin: Ok(margin), .. }) = then
+            && set("gpu.temperature")
+            && !set("gpu.margin")
+        {
+            gpu.margin = gpu.temperature.map(|now| Celsius(margin.0 + then.0 - now.0));
+        }
+    }
+}

@@ -1,0 +1,348 @@
+//! The text of a scenario.
+
+use super::csv::Table;
+use super::{Capture, Change, Course, Expectation, Hang, Kind, Owned, Place, Reboot, Scenario};
+use crate::model::fields;
+use crate::model::reading::{Missing, Reading};
+use crate::model::source::Lane;
+use crate::units::Unit;
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// The first line of every scenario.
+const MAGIC: &str = "# gb10-exporter scenario 1";
+const SECTION: &str = "==> ";
+/// Begins in 2026 if nothing else is said.
+const START: u64 = 1_767_225_600;
+/// Longer ones are not stories but archives.
+const MAX_LENGTH: Duration = Duration::from_secs(14 * 86_400);
+
+/// What is wrong, and in which line.
+type Wrong = (usize, String);
+
+/// A scenario before its capture and its tables are read.
+#[derive(Default)]
+pub(super) struct Draft<'a> {
+    kind: Option<Kind>,
+    title: String,
+    source: String,
+    story: Vec<String>,
+    notes: Vec<String>,
+    pub(super) base: (usize, String),
+    length: Option<Duration>,
+    start: Option<u64>,
+    timeline: Vec<(usize, &'a str)>,
+    expect: Vec<(usize, &'a str)>,
+    tables: BTreeMap<&'a str, (usize, String)>,
+}
+
+/// Reads the text into sections.
+pub(super) fn draft(text: &str) -> Result<Draft<'_>, Wrong> {
+    let mut lines = text.lines().enumerate().map(|(i, line)| (i + 1, line)).peekable();
+    if lines.next().map(|(_, line)| line.trim_end()) != Some(MAGIC) {
+        return Err((1, format!("expected the first line to be {MAGIC:?}")));
+    }
+    let mut draft = Draft::default();
+    while let Some((number, line)) = lines.next_if(|(_, line)| !line.starts_with(SECTION)) {
+        draft.header(number, line).map_err(|what| (number, what))?;
+    }
+    while let Some((number, line)) = lines.next() {
+        let mut body = Vec::new();
+        while let Some(line) = lines.next_if(|(_, line)| !line.starts_with(SECTION)) {
+            body.push(line);
+        }
+        match line[SECTION.len()..].trim() {
+            "timeline" => draft.timeline.extend(body),
+            "expect" => draft.expect.extend(body),
+            title => {
+                let Some(name) = title.strip_prefix("table ") else {
+                    let what = format!("expected timeline, expect or table NAME, found {title:?}");
+                    return Err((number, what));
+                };
+                let text = body.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
+                draft.tables.insert(name.trim(), (number, text));
+            }
+        }
+    }
+    draft.complete().map_err(|what| (1, what))?;
+    Ok(draft)
+}
+
+impl Draft<'_> {
+    fn header(&mut self, number: usize, line: &str) -> Result<(), String> {
+        if line.trim().is_empty() {
+            return Ok(());
+        }
+        let (key, value) =
+            line.strip_prefix('#').and_then(|rest| rest.split_once(':')).ok_or_else(|| {
+                format!("expected \"# key: value\" or \"{SECTION}...\", found {line:?}")
+            })?;
+        let value = value.trim();
+        match key.trim() {
+            "kind" => {
+                let kind = Kind::ALL.iter().find(|kind| kind.as_str() == value);
+                self.kind = Some(*kind.ok_or_else(|| {
+                    format!("expected kind raw, reconstructed or invented, found {value:?}")
+                })?);
+            }
+            "title" => value.clone_into(&mut self.title),
+            "source" => value.clone_into(&mut self.source),
+            "story" => self.story.push(value.to_owned()),
+            "note" => self.notes.push(value.to_owned()),
+            "base" => self.base = (number, value.to_owned()),
+            "length" => self.length = Some(time(value)?),
+            "start" => {
+                self.start = Some(
+                    value
+                        .parse()
+                        .map_err(|_| format!("expected seconds since 1970, found {value:?}"))?,
+                );
+            }
+            other => {
+                return Err(format!(
+                    "expected kind, title, source, story, note, base, length or start, found {other:?}"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn complete(&self) -> Result<(), String> {
+        let lacks = |key: &str| Err(format!("the header lacks \"# {key}: ...\""));
+        match self {
+            Self { kind: None, .. } => lacks("kind"),
+            Self { title, .. } if title.is_empty() => lacks("title"),
+            Self { source, .. } if source.is_empty() => lacks("source"),
+            Self { base: (_, base), .. } if base.is_empty() => lacks("base"),
+            Self { length: None, .. } => lacks("length"),
+            Self { length: Some(length), .. } if *length > MAX_LENGTH || length.is_zero() => {
+                Err("expected a length from 1s to 14d".to_owned())
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// With the capture that it begins with, and whoever finds tables by their name.
+    pub(super) fn finish(
+        self,
+        base: Capture,
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Scenario, Wrong> {
+        let mut scenario = Scenario {
+            kind: self.kind.unwrap_or(Kind::Invented),
+            title: self.title.clone(),
+            source: self.source.clone(),
+            story: self.story.clone(),
+            notes: self.notes.clone(),
+            length: self.length.unwrap_or_default(),
+            start: Duration::from_secs(self.start.unwrap_or(START)),
+            hangs: Vec::new(),
+            reboots: Vec::new(),
+            expectations: Vec::new(),
+            base,
+            changes: Vec::new(),
+        };
+        for (number, line) in content(&self.timeline) {
+            self.event(number, line, file, &mut scenario).map_err(|e| match e {
+                (0, what) => (number, what),
+                // A line within a table of this file.
+                other => other,
+            })?;
+        }
+        for (number, line) in content(&self.expect) {
+            let expectation = expectation(number, line).map_err(|what| (number, what))?;
+            scenario.expectations.push(expectation);
+        }
+        scenario.changes.sort_by_key(|change| change.at);
+        scenario.reboots.sort_by_key(|reboot| reboot.at);
+        Ok(scenario)
+    }
+
+    /// One line of the timeline.
+    fn event(
+        &self,
+        number: usize,
+        line: &str,
+        file: &dyn Fn(&str) -> Result<String, String>,
+        into: &mut Scenario,
+    ) -> Result<(), Wrong> {
+        let here = |what: String| (number, what);
+        let (when, rest) = line
+            .split_once(char::is_whitespace)
+            .ok_or_else(|| here(format!("expected \"TIME WHAT\", found {line:?}")))?;
+        let (at, until) = match when.split_once("..") {
+            Some((at, until)) => (time(at).map_err(here)?, Some(time(until).map_err(here)?)),
+            None => (time(when).map_err(here)?, None),
+        };
+        if at > into.length || until.is_some_and(|until| until <= at) {
+            return Err(here(format!("{when} goes backwards or past the scenario's length")));
+        }
+        let words = words(rest).map_err(here)?;
+        let words: Vec<&str> = words.iter().map(String::as_str).collect();
+        match words.as_slice() {
+            ["lane", name, "hangs", length] => {
+                let hanging = Lane::ALL.iter().find(|lane| lane.as_str() == *name);
+                let hanging = *hanging.ok_or_else(|| here(format!("{name:?} is no lane")))?;
+                let until = at + time(length).map_err(here)?;
+                into.hangs.push(Hang { lane: hanging, from: at, until });
+            }
+            ["reboot", how @ ("clean" | "unclean"), "down", length] => {
+                let down = time(length).map_err(here)?;
+                into.reboots.push(Reboot { at, down, clean: *how == "clean" });
+            }
+            ["table", name, map @ ..] if !map.is_empty() => {
+                into.changes.extend(self.table(number, at, name, map, file)?);
+            }
+            [place, "missing", reason] => {
+                let reason = Missing::ALL.iter().find(|r| r.as_str() == *reason);
+                let reason = *reason.ok_or_else(|| here("no such reason".to_owned()))?;
+                let place = self::place(number, place).map_err(here)?;
+                into.changes.push(Change { at, place, course: Course::Is(Err(reason)) });
+            }
+            [name, "=", value @ ..] if !value.is_empty() => {
+                let place = place(number, name).map_err(here)?;
+                let course = course(place.field.unit, until, value).map_err(here)?;
+                into.changes.push(Change { at, place, course });
+            }
+            _ => {
+                let what = "expected READING = VALUE, READING = FROM -> TO, READING missing REASON, \
+                            table NAME ..., lane NAME hangs TIME or reboot clean|unclean down TIME";
+                return Err(here(format!("{what}; found {rest:?}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// `table NAME time=COLUMN READING=COLUMN[UNIT] ...`
+    fn table(
+        &self,
+        number: usize,
+        at: Duration,
+        name: &str,
+        map: &[&str],
+        file: &dyn Fn(&str) -> Result<String, String>,
+    ) -> Result<Vec<Change>, Wrong> {
+        let here = |what: String| (number, what);
+        let (offset, text) = match self.tables.get(name) {
+            Some((line, text)) => (Some(*line), text.clone()),
+            None => (
+                None,
+                file(name).map_err(|what| here(format!("no table {name:?} here, and {what}")))?,
+            ),
+        };
+        // A table of this file has lines of this file.
+        let inside = |(line, what): Wrong| match offset {
+            Some(offset) => (offset + line, what),
+            None => (number, format!("{name}:{line}: {what}")),
+        };
+        let table = Table::parse(&text).map_err(inside)?;
+        let pairs: Vec<(&str, &str)> = map
+            .iter()
+            .map(|pair| {
+                pair.split_once('=')
+                    .ok_or_else(|| here(format!("expected READING=COLUMN, found {pair:?}")))
+            })
+            .collect::<Result<_, _>>()?;
+        let time = pairs.iter().find(|(field, _)| *field == "time");
+        let (_, column) = time.ok_or_else(|| here("expected time=COLUMN".to_owned()))?;
+        let times = table.times(column).map_err(inside)?;
+        let mut changes = Vec::new();
+        for (field, column) in pairs.iter().filter(|(field, _)| *field != "time") {
+            let place = place(number, field).map_err(here)?;
+            let (column, unit) = match column.strip_suffix(']').and_then(|c| c.rsplit_once('[')) {
+                Some((column, unit)) => (column.trim(), unit),
+                None => (*column, ""),
+            };
+            let numbers = table.numbers(column, place.field.unit, unit).map_err(inside)?;
+            let samples = times.iter().copied().zip(numbers).collect();
+            changes.push(Change { at, place, course: Course::Samples(samples) });
+        }
+        Ok(changes)
+    }
+}
+
+/// Lines with something in them, without remarks.
+fn content<'a>(lines: &[(usize, &'a str)]) -> Vec<(usize, &'a str)> {
+    let trimmed = lines.iter().map(|(number, line)| (*number, line.trim()));
+    trimmed.filter(|(_, line)| !line.is_empty() && !line.starts_with('#')).collect()
+}
+
+/// Words, with spaces kept between double quotes.
+fn words(text: &str) -> Result<Vec<String>, String> {
+    let mut words = Vec::new();
+    let (mut word, mut quoted) = (String::new(), false);
+    for c in text.chars() {
+        match c {
+            '"' => quoted = !quoted,
+            c if c.is_whitespace() && !quoted => {
+                if !word.is_empty() {
+                    words.push(std::mem::take(&mut word));
+                }
+            }
+            c => word.push(c),
+        }
+    }
+    if quoted {
+        return Err("a quotation mark is not closed".to_owned());
+    }
+    if !word.is_empty() {
+        words.push(word);
+    }
+    Ok(words)
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let seconds = Unit::Seconds.parse(text, "")?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("expected a time, found {text:?}"))
+}
+
+fn place(line: usize, name: &str) -> Result<Place, String> {
+    let (field, key) = fields::named(name)
+        .ok_or_else(|| format!("{name:?} is no reading (docs/METRICS.md lists them)"))?;
+    Ok(Place { field, key: key.to_owned(), line })
+}
+
+/// What comes after the equals sign.
+fn course(unit: Unit, until: Option<Duration>, value: &[&str]) -> Result<Course, String> {
+    if unit == Unit::None {
+        return match until {
+            None => Ok(Course::Is(Ok(Owned::Text(value.join(" "))))),
+            Some(_) => Err("text cannot go from one value to another".to_owned()),
+        };
+    }
+    let arrow = value.iter().position(|word| *word == "->");
+    match (until, arrow) {
+        (None, None) => Ok(Course::Is(number(unit, value)?)),
+        (Some(until), arrow) => {
+            let (from, to) =
+                arrow.map_or((None, value), |at| (Some(&value[..at]), &value[at + 1..]));
+            let plain = |words: &[&str]| unit.parse(&words.join(" "), "");
+            let from = from.filter(|words| !words.is_empty()).map(plain).transpose()?;
+            Ok(Course::Goes { from, to: plain(to)?, until })
+        }
+        (None, Some(_)) => Err("a value that goes to another needs a time FROM..TO".to_owned()),
+    }
+}
+
+fn number(unit: Unit, words: &[&str]) -> Result<Reading<Owned>, String> {
+    let text = words.join(" ");
+    let number = match text.strip_prefix("0x") {
+        Some(hex) => u32::from_str_radix(hex, 16)
+            .map(f64::from)
+            .map_err(|_| format!("expected a number, found {text:?}"))?,
+        None => unit.parse(&text, "")?,
+    };
+    Ok(Ok(Owned::Number(number)))
+}
+
+/// `TIME VERDICT STATE`, or `never VERDICT STATE`.
+fn expectation(line: usize, text: &str) -> Result<Expectation, String> {
+    let words = words(text)?;
+    let [when, verdict, state] = words.as_slice() else {
+        return Err(format!(
+            "expected \"TIME VERDICT STATE\" or \"never VERDICT STATE\", found {text:?}"
+        ));
+    };
+    let at = if when == "never" { None } else { Some(time(when)?) };
+    Ok(Expectation { at, verdict: verdict.clone(), state: state.clone(), line })
+}

@@ -1,0 +1,229 @@
+//! `replay`: a scenario instead of a machine.
+
+use super::{VERSION, print};
+use crate::capture::scenario::Scenario;
+use crate::catalog::verdicts;
+use crate::config::{Config, Origin};
+use crate::engine::Engine;
+use crate::engine::player::Player;
+use crate::export::series::{self, Series};
+use crate::export::status::Status;
+use crate::export::{prometheus, terminal};
+use crate::model::frame::Frame;
+use crate::server;
+use crate::thresholds::Thresholds;
+use crate::units::Unit;
+use anyhow::{Context, anyhow, bail};
+use clap::{Args, ValueEnum};
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The labels that a scrape of a replay has in rule tests.
+const SCRAPED: [(&str, &str); 2] = [("instance", "replay"), ("job", "gb10-exporter")];
+
+/// What is written of many frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Emit {
+    /// `input_series` for `promtool test rules`
+    Promtool,
+    /// OpenMetrics with timestamps, for `promtool tsdb create-blocks-from openmetrics`
+    Openmetrics,
+    /// Every reading as a column, in base units
+    Csv,
+}
+
+#[derive(Debug, Args)]
+#[expect(clippy::struct_excessive_bools, reason = "flags are what a command line is made of")]
+pub(super) struct ReplayArgs {
+    /// The scenario (docs/SCENARIOS.md).
+    scenario: PathBuf,
+    /// Print one JSON line for each change of a verdict: time, verdict, state, evidence (the default).
+    #[arg(long, conflicts_with_all = ["at", "serve", "emit"])]
+    timeline: bool,
+    /// Show the machine at this time of the scenario, for a person.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    at: Option<Duration>,
+    /// With --at: print the metrics.
+    #[arg(long, requires = "at")]
+    metrics: bool,
+    /// With --at: print the status document.
+    #[arg(long, requires = "at", conflicts_with = "metrics")]
+    json: bool,
+    /// Serve the scenario as a machine is served, until stopped.
+    #[arg(long, conflicts_with_all = ["at", "emit"])]
+    serve: bool,
+    /// With --serve: seconds of the scenario in one second.
+    #[arg(long, value_name = "N", default_value_t = 1.0, requires = "serve", value_parser = speed)]
+    speed: f64,
+    /// With --serve: address to listen on.
+    #[arg(long = "web.listen-address", value_name = "HOST:PORT", requires = "serve")]
+    listen: Option<String>,
+    /// Write every scrape of the scenario in this form.
+    #[arg(long, value_name = "FORM", conflicts_with = "at")]
+    emit: Option<Emit>,
+    /// With --emit: distance of the scrapes.
+    #[arg(long, value_name = "TIME", default_value = "15s", requires = "emit", value_parser = interval)]
+    scrape_interval: Duration,
+    /// With --emit: time of the first scrape.
+    #[arg(long, value_name = "TIME", default_value = "0s", requires = "emit", value_parser = time)]
+    phase: Duration,
+}
+
+fn time(text: &str) -> Result<Duration, String> {
+    let seconds = Unit::Seconds.parse(text, "")?;
+    Duration::try_from_secs_f64(seconds).map_err(|_| format!("expected a time, found {text:?}"))
+}
+
+fn interval(text: &str) -> Result<Duration, String> {
+    let time = time(text)?;
+    if time.as_secs() >= 1 && time.subsec_nanos() == 0 {
+        Ok(time)
+    } else {
+        Err("expected whole seconds, at least one".to_owned())
+    }
+}
+
+fn speed(text: &str) -> Result<f64, String> {
+    let number: f64 = text.parse().map_err(|_| format!("expected a number, found {text:?}"))?;
+    if (0.01..=10_000.0).contains(&number) {
+        Ok(number)
+    } else {
+        Err("expected 0.01 to 10000".to_owned())
+    }
+}
+
+pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
+    let scenario = Scenario::load(&args.scenario)?;
+    let path = args.scenario.display();
+    for expected in &scenario.expectations {
+        verdicts::check(&expected.verdict, &expected.state)
+            .map_err(|what| anyhow!("{path}:{}: {what}", expected.line))?;
+    }
+    let length = scenario.length;
+    let player = Player::new(scenario, Thresholds::default(), VERSION);
+    if args.serve {
+        return serve(args, player);
+    }
+    if let Some(at) = args.at {
+        if at > length {
+            bail!("{path} ends at {} s, before {} s", length.as_secs_f64(), at.as_secs_f64());
+        }
+        let last = player.take_while(|(time, _)| *time <= at).last();
+        let (_, frame) = last.ok_or_else(|| anyhow!("{path}: no frame at that time"))?;
+        return show(args, &frame);
+    }
+    match args.emit {
+        Some(emit) => write(args, emit, player),
+        None => timeline(player),
+    }
+}
+
+fn show(args: &ReplayArgs, frame: &Frame) -> anyhow::Result<ExitCode> {
+    let status = Status::of(frame);
+    let bytes = if args.metrics {
+        prometheus::encode(frame, None)
+    } else if args.json {
+        status.to_json()
+    } else {
+        terminal::render(&status, false).into_bytes()
+    };
+    print(&bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// One line for each change of a verdict. The first frame's are all changes.
+fn timeline(player: Player) -> anyhow::Result<ExitCode> {
+    let mut known: BTreeMap<String, &'static str> = BTreeMap::new();
+    for (time, frame) in player {
+        let mut lines = String::new();
+        for (verdict, state, evidence) in verdicts::of(&frame) {
+            if known.get(&verdict) == Some(&state) {
+                continue;
+            }
+            let line = serde_json::json!({
+                "t": time.as_secs_f64(), "verdict": verdict, "state": state, "evidence": evidence,
+            });
+            lines.push_str(&line.to_string());
+            lines.push('\n');
+            known.insert(verdict, state);
+        }
+        print(lines.as_bytes())?;
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write(args: &ReplayArgs, emit: Emit, player: Player) -> anyhow::Result<ExitCode> {
+    let (mut due, mut all, mut columns) = (args.phase, Series::default(), Vec::new());
+    let more: &[(&str, &str)] = if emit == Emit::Promtool { &SCRAPED } else { &[] };
+    let mut last: Option<(Duration, Frame)> = None;
+    let mut take = |time: Duration, frame: &Frame| match emit {
+        Emit::Csv => {
+            if columns.is_empty() {
+                columns = series::columns(frame);
+                print(series::csv_header(&columns).as_bytes())?;
+            }
+            print(series::csv_row(time, frame, &columns).as_bytes())
+        }
+        Emit::Promtool | Emit::Openmetrics => {
+            all.scrape(frame, more);
+            Ok(())
+        }
+    };
+    for (time, frame) in player {
+        // A scrape between two frames sees the earlier one.
+        while due < time {
+            if let Some((_, before)) = &last {
+                take(due, before)?;
+            }
+            due += args.scrape_interval;
+        }
+        last = Some((time, frame));
+    }
+    if let Some((time, frame)) = last.filter(|(time, _)| due <= *time) {
+        take(time, &frame)?;
+    }
+    match emit {
+        Emit::Promtool => print(all.promtool(args.scrape_interval).as_bytes())?,
+        Emit::Openmetrics => print(all.openmetrics().as_bytes())?,
+        Emit::Csv => {}
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
+    let mut config = Config::default();
+    if let Some(address) = &args.listen {
+        config
+            .set("web.listen_address", std::slice::from_ref(address), Origin::Flag)
+            .map_err(|what| anyhow!("--web.listen-address: {what}"))?;
+    }
+    super::log::to_stderr(&config);
+    let listeners = server::bind(&config)?;
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .context("cannot start the web server's runtime")?;
+    let title = player.scenario().title.clone();
+    let engine = Arc::new(Engine::replay(player, args.speed)?);
+    engine.wait_for_frames(1, Duration::from_secs(2));
+    tracing::warn!("this is a replay, no machine is read: {title}");
+    for listener in &listeners {
+        tracing::info!("listening on http://{}{}", listener.local_addr()?, config.telemetry_path);
+    }
+    runtime.block_on(async {
+        let mut terminate =
+            tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+        let stop = async {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = tokio::signal::ctrl_c() => {}
+            }
+        };
+        server::serve(listeners, Arc::clone(&engine), &config, stop).await
+    })?;
+    engine.stop();
+    Ok(ExitCode::SUCCESS)
+}
