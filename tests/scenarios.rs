@@ -177,7 +177,10 @@ fn mistakes_are_told_with_their_place() {
         (HEAD.replace("20s", "20 parsecs"), 6, "expected a number with one of s, ms"),
         (HEAD.replace("box.txt", "no.txt"), 5, "no.txt cannot be read: No such file"),
         (HEAD.replace("# kind", "# colour"), 2, "found \"colour\""),
-        (with("==> timelime\n"), 8, "expected timeline, expect or table NAME"),
+        (with("==> timelime\n"), 8, "expected timeline, expect, table NAME or a section"),
+        (HEAD.replace("# base: box.txt\n", ""), 1, "expected \"# base: FILE\" in the header, or"),
+        (with("==> gpu\ncount = 1\n"), 1, "expected \"# base: FILE\" in the header, or"),
+        (HEAD.replace("# base: box.txt\n", "") + "==> gpu\ncout = 1\n", 8, "cout: unknown key"),
         (line("0s"), 9, "expected \"TIME WHAT\""),
         (line("0s meminfo.MemFree"), 9, "expected READING = VALUE"),
         (line("0s meminfo.MemFre = 1 GiB"), 9, "\"meminfo.MemFre\" is no reading"),
@@ -209,6 +212,12 @@ fn mistakes_are_told_with_their_place() {
         assert!(err.contains(&format!("bad.txt:{at}: ")), "line {at}: {err}");
         assert!(err.contains(says), "{says:?}: {err}");
     }
+}
+
+/// What is no scenario at all.
+#[test]
+fn what_is_no_text_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
     for (bytes, says) in [
         (b"\x7fELF\xff\xfe".to_vec(), "is not UTF-8 text"),
         (vec![b'#'; 5 * 1024 * 1024], "is larger than 4 MiB"),

@@ -145,10 +145,13 @@ impl Scenario {
         let line_of = |line, what| CaptureError::Line { path: path.to_owned(), line, what };
         let draft = parse::draft(&text).map_err(|(line, what)| line_of(line, what))?;
         let beside = |name: &str| path.parent().unwrap_or(Path::new(".")).join(name);
-        let (line, base) = draft.base.clone();
-        let base = Capture::load(&beside(&base)).map_err(|error| {
-            line_of(line, format!("the capture that it begins with: {}", super::chain(&error)))
-        })?;
+        let base = match draft.own() {
+            Some(own) => own.map_err(|(line, what)| line_of(line, what))?,
+            None => Capture::load(&beside(&draft.base.1)).map_err(|error| {
+                let what = format!("the capture that it begins with: {}", super::chain(&error));
+                line_of(draft.base.0, what)
+            })?,
+        };
         let scenario = draft
             .finish(base, &|name| super::read(&beside(name)).map_err(|e| super::chain(&e)))
             .map_err(|(line, what)| line_of(line, what))?;

@@ -34,6 +34,8 @@ pub(super) struct Draft<'a> {
     timeline: Vec<(usize, &'a str)>,
     expect: Vec<(usize, &'a str)>,
     tables: BTreeMap<&'a str, (usize, String)>,
+    /// Sections of a capture: the machine at the beginning, in this very file.
+    own: Vec<(usize, &'a str, Vec<&'a str>)>,
 }
 
 /// Reads the text into sections.
@@ -54,9 +56,17 @@ pub(super) fn draft(text: &str) -> Result<Draft<'_>, Wrong> {
         match line[SECTION.len()..].trim() {
             "timeline" => draft.timeline.extend(body),
             "expect" => draft.expect.extend(body),
+            title if title.starts_with('/') || title == "gpu" => {
+                let mut body: Vec<&str> = body.iter().map(|(_, line)| *line).collect();
+                // One blank line before the next section is for the eye.
+                body.pop_if(|last| last.is_empty());
+                draft.own.push((number, title, body));
+            }
             title => {
                 let Some(name) = title.strip_prefix("table ") else {
-                    let what = format!("expected timeline, expect or table NAME, found {title:?}");
+                    let what = format!(
+                        "expected timeline, expect, table NAME or a section of a capture, found {title:?}"
+                    );
                     return Err((number, what));
                 };
                 let text = body.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
@@ -113,13 +123,36 @@ impl Draft<'_> {
             Self { kind: None, .. } => lacks("kind"),
             Self { title, .. } if title.is_empty() => lacks("title"),
             Self { source, .. } if source.is_empty() => lacks("source"),
-            Self { base: (_, base), .. } if base.is_empty() => lacks("base"),
+            Self { base: (_, base), own, .. } if base.is_empty() == own.is_empty() => {
+                Err("expected \"# base: FILE\" in the header, or the sections of a capture"
+                    .to_owned())
+            }
             Self { length: None, .. } => lacks("length"),
             Self { length: Some(length), .. } if *length > MAX_LENGTH || length.is_zero() => {
                 Err("expected a length from 1s to 14d".to_owned())
             }
             _ => Ok(()),
         }
+    }
+
+    /// The capture that is in this very file, if there is one.
+    pub(super) fn own(&self) -> Option<Result<Capture, Wrong>> {
+        if self.own.is_empty() {
+            return None;
+        }
+        let mut capture = Capture {
+            kind: self.kind.unwrap_or(Kind::Invented),
+            title: self.title.clone(),
+            source: self.source.clone(),
+            notes: Vec::new(),
+            gpu: Vec::new(),
+            files: BTreeMap::new(),
+        };
+        let result = self
+            .own
+            .iter()
+            .try_for_each(|(number, title, body)| capture.section(*number, title, body));
+        Some(result.map(|()| capture))
     }
 
     /// With the capture that it begins with, and whoever finds tables by their name.
