@@ -72,7 +72,7 @@
 //! 4. A reading, a metric name, a deciding number, a state's name: one place each.
 //! 5. Pure layers cannot fail. A [`model::reading::Reading`] is a `Result` by type only: it is data.
 //! 6. The exporter never makes things worse: no `smaps` (it stalls a 200 GB process for seconds), no
-//!    CUDA context, no command sent to a device that may be dead, no write outside its own files, no
+//!    CUDA context (but for `doctor --cuda`, in a child that is killed in time), no command sent to a device that may be dead, no write outside its own files, no
 //!    root, bounded memory. One thread asks the GPU's driver, and one program stands in for it at a
 //!    time.
 //! 7. Labels come from closed sets. No pids, no command lines, no free text on stable metrics.
@@ -81,7 +81,8 @@
 //!    grow old and scrapes be refused, not served frozen.
 //! 9. Verdicts say what they rest on and may be unknown. Status, page, JSON and metrics agree because
 //!    all read the frame.
-//! 10. Unsafe code is in one file, beside the calls of NVML that its wrapper lacks.
+//! 10. Unsafe code is in two files: beside the calls of NVML that its wrapper lacks, and beside the one
+//!     question to CUDA, which only a child process asks.
 //!
 //! # Where does it go?
 //!
@@ -90,9 +91,11 @@
 //! - *Another file:* a module below [`sources`] with `parse` and `read`, a group in [`model`], a variant
 //!   of [`model::source::Source`] and a line in [`model::snapshot`]. The compiler names what is left.
 //! - *Another question to the GPU:* a row among the questions of [`sources::gpu`], a field of
-//!   [`model::gpu::Gpu`] with its row, a key in docs/CAPTURES.md and in the stand-ins below tests/fakes.
+//!   [`model::gpu::Gpu`] with its row, a key in docs/CAPTURES.md and in the stand-ins below tests/fakes. `record` notes the answer by itself.
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
+//! - *Another belief about the hardware that wants checking on it:* a row in the table of `doctor` (below
+//!   [`cli`]), with its limits and their reason.
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
 //!   output of `config` follow.
 //! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], its states in

@@ -371,6 +371,12 @@ fn the_idle_remainder_is_learned_and_kept() {
     let remainder = value(&learned, series).unwrap();
     assert_eq!(value(&learned, "gb10_pool_unaccounted_bytes{holder=\"unknown\"}"), Some(remainder));
     drop(gpu);
+    // A busy disk may take its time with the first write.
+    let file = state_directory.path().join("state.json");
+    let began = Instant::now();
+    while !file.exists() && began.elapsed() < Duration::from_secs(20) {
+        thread::sleep(Duration::from_millis(50));
+    }
     first.signal("TERM");
     first.wait();
     let text = fs::read_to_string(state_directory.path().join("state.json")).unwrap();

@@ -42,7 +42,7 @@ fn broken(path: &Path) -> Vec<String> {
     }
     let mut met = vec![false; expectations.len()];
     for (time, frame) in Player::new(scenario, Thresholds::default(), ("0", "0")) {
-        let states = verdicts::of(&frame);
+        let states = frame.as_ref().map(verdicts::of).unwrap_or_default();
         for (expected, met) in expectations.iter().zip(&mut met) {
             if expected.at.is_some_and(|at| at != time) {
                 continue;
@@ -165,11 +165,6 @@ fn mistakes_are_told_with_their_place() {
     fs::copy(root().join("tests/captures/spark-fe-idle.txt"), dir.path().join("box.txt")).unwrap();
     let with = |body: &str| format!("{HEAD}{body}");
     let line = |timeline: &str| with(&format!("==> timeline\n{timeline}\n"));
-    let table = |rows: &str| {
-        with(&format!(
-            "==> table t\n{rows}\n==> timeline\n0s table t time=ts meminfo.MemFree=free[GiB]\n"
-        ))
-    };
     for (text, at, says) in [
         (String::new(), 1, "expected the first line to be"),
         (HEAD.replace("scenario 1", "scenario 9"), 1, "expected the first line to be"),
@@ -186,13 +181,41 @@ fn mistakes_are_told_with_their_place() {
         (line("0s meminfo.MemFre = 1 GiB"), 9, "\"meminfo.MemFre\" is no reading"),
         (line("0s meminfo.MemFree = 1 parsec"), 9, "expected a number with one of GiB"),
         (line("0s meminfo.MemFree missing lunch"), 9, "no such reason"),
-        (line("0s gpu.temperature[7] = 4 C"), 9, "is not there at the beginning"),
+        (line("0s gpu.temperature[7] = 4 C"), 9, "is not there; there is gpu.temperature[0]"),
         (line("0s gpu.name[0] = \"a"), 9, "a quotation mark is not closed"),
         (line("9s..3s meminfo.MemFree = 1 GiB -> 2 GiB"), 9, "goes backwards"),
         (line("30s meminfo.MemFree = 1 GiB"), 9, "past the scenario's length"),
         (line("0s meminfo.MemFree = 1 GiB -> 2 GiB"), 9, "needs a time FROM..TO"),
         (line("0s lane fats hangs 3s"), 9, "\"fats\" is no lane"),
+        (line("0s meminfo.MemFree = 30"), 9, "expected a unit with \"30\", one of GiB"),
+        (line("0s gpu.utilization[0] = 96"), 9, "expected a unit with \"96\", one of %"),
+        (line("0s meminfo.MemFree = -1 GiB"), 9, "expected nothing negative"),
+        (line("0s gpu.performance_state[0] = 8.4"), 9, "expected a whole number"),
+        (line("1s..3s meminfo.MemFree missing failed"), 9, "expected one time here"),
+        (
+            line("1s reboot clean down 5s\n3s meminfo.MemFree = 1 GiB"),
+            10,
+            "the machine is down then",
+        ),
+        (with("# length: 4s\n==> timeline\n"), 8, "length is there twice"),
         (line("0s table t time=ts meminfo.MemFree=f"), 9, "no table \"t\" here, and"),
+    ] {
+        told(dir.path(), &text, at, says);
+    }
+}
+
+/// A table's mistakes are told with the table's own lines.
+#[test]
+fn mistakes_in_tables_are_told_with_their_place() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(root().join("tests/captures/spark-fe-idle.txt"), dir.path().join("box.txt")).unwrap();
+    let with = |body: &str| format!("{HEAD}{body}");
+    let table = |rows: &str| {
+        with(&format!(
+            "==> table t\n{rows}\n==> timeline\n0s table t time=ts meminfo.MemFree=free[GiB]\n"
+        ))
+    };
+    for (text, at, says) in [
         (table("ts,fre\n0,1"), 9, "expected a column \"free\", found ts, fre"),
         (table("ts,free\n0,1\n5,2,3"), 11, "expected 2 columns as in the header, found 3"),
         (table("ts,free\n5,1\n0,2"), 11, "before the first row"),
@@ -200,18 +223,27 @@ fn mistakes_are_told_with_their_place() {
         (table("ts,free\n0,lots"), 10, "free: expected a number with one of GiB"),
         (table("ts,free\nnoon,1"), 10, "expected a time"),
         (table("ts,free"), 9, "expected rows below the header"),
+        (table("ts,free\n0,1\n30,2"), 13, "the last row is at 30 s, after the scenario's end"),
+        (table("ts,free\n0,1").replace("table t time", "table u time"), 12, "no table \"u\" here"),
+        (with("==> table t\na\n==> timeline\n"), 8, "table t is never used"),
+        (with("==> expect\n99s pool.imminent yes\n"), 9, "this is after the scenario's end"),
         (with("==> expect\n5s pool.imminent\n"), 9, "expected \"TIME VERDICT STATE\""),
         (with("==> expect\n5s pool.iminent yes\n"), 9, "is no verdict; there are pool.exhaustion"),
         (with("==> expect\n5s pool.imminent maybe\n"), 9, "it can be yes, no, unknown"),
     ] {
-        let path = dir.path().join("bad.txt");
-        fs::write(&path, &text).unwrap();
-        let (code, out, err) = replay(&[path.to_str().unwrap()]);
-        assert_eq!((code, out.as_str()), (2, ""), "{text}\n{err}");
-        assert_eq!(err.lines().count(), 1, "{err}");
-        assert!(err.contains(&format!("bad.txt:{at}: ")), "line {at}: {err}");
-        assert!(err.contains(says), "{says:?}: {err}");
+        told(dir.path(), &text, at, says);
     }
+}
+
+/// A scenario with a mistake, its line, and what is said about it: one line, exit code 2, nothing else.
+fn told(dir: &Path, text: &str, at: usize, says: &str) {
+    let path = dir.join("bad.txt");
+    fs::write(&path, text).unwrap();
+    let (code, out, err) = replay(&[path.to_str().unwrap()]);
+    assert_eq!((code, out.as_str()), (2, ""), "{text}\n{err}");
+    assert_eq!(err.lines().count(), 1, "{err}");
+    assert!(err.contains(&format!("bad.txt:{at}: ")), "line {at}: {err}");
+    assert!(err.contains(says), "{says:?}: {err}");
 }
 
 /// What is no scenario at all.
@@ -300,9 +332,16 @@ fn a_story_can_be_filled_into_a_prometheus_and_a_spreadsheet() {
     assert_eq!(code, 0);
     let rows: Vec<&str> = csv.lines().collect();
     assert_eq!(rows.len(), 62, "a header and each second from 0 to 60");
-    let header: Vec<&str> = rows[0].split(',').collect();
-    let column = header.iter().position(|name| *name == "meminfo.MemAvailable").unwrap();
-    let at = |row: usize| rows[row].split(',').nth(column).unwrap().parse::<f64>().unwrap();
+    let cells = |row: usize| -> Vec<String> {
+        let mut quoted = false;
+        let split = rows[row].split(|c| {
+            quoted ^= c == '"';
+            c == ',' && !quoted
+        });
+        split.map(str::to_owned).collect()
+    };
+    let column = cells(0).iter().position(|name| name == "meminfo.MemAvailable").unwrap();
+    let at = |row: usize| cells(row)[column].parse::<f64>().unwrap();
     assert!((at(1) / 1_073_741_824.0 - 28.971).abs() < 0.001, "{}", at(1));
     assert!((at(13) / 1_073_741_824.0 - 6.267).abs() < 0.001);
 }
@@ -368,4 +407,56 @@ fn every_reading_can_be_set() {
         assert!(fields::named("meminfo.Nothing").is_none());
     }
     assert!(tried > 3000, "only {tried} values");
+}
+
+/// A ramp begins where the machine is by then, whatever brought it there, and goes in a straight line.
+#[test]
+fn a_ramp_begins_where_the_machine_is() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::copy(root().join("tests/captures/spark-fe-idle.txt"), dir.path().join("box.txt")).unwrap();
+    let path = dir.path().join("ramp.txt");
+    let body = "==> timeline\n2s gpu.process_memory[0.4711] = 60 GiB\n5s..15s meminfo.MemAvailable = 1 GiB\n\
+                2s..18s gpu.power[0] = 0 W -> 16 W\n10s..20s gpu.power[0] = 108 W\n";
+    fs::write(&path, format!("{HEAD}{body}")).unwrap();
+    let at = |time: &str, series: &str| {
+        let (code, out, err) = replay(&[path.to_str().unwrap(), "--at", time, "--metrics"]);
+        assert_eq!(code, 0, "{err}");
+        value(&out, series).unwrap()
+    };
+    let available = |time: &str| at(time, "gb10_pool_available_bytes") / 1_073_741_824.0;
+    let begins = available("4s");
+    assert!((52.0..54.0).contains(&begins), "{begins}");
+    assert!((available("5s") - begins).abs() < 0.01 && (available("15s") - 1.0).abs() < 0.01);
+    assert!((available("10s") - f64::midpoint(begins, 1.0)).abs() < 0.01, "half way");
+    let watts = |time: &str| at(time, "gb10_gpu_power_watts{gpu=\"0\"}");
+    for (time, want) in [("10s", 8.0), ("15s", 58.0), ("20s", 108.0)] {
+        assert!((watts(time) - want).abs() < 0.01, "{time}: {}", watts(time));
+    }
+}
+
+/// A machine that is down says nothing, and comes back as another boot.
+#[test]
+fn a_machine_that_is_down_is_not_there() {
+    let path = root().join("tests/scenarios/reboot.txt");
+    let path = path.to_str().unwrap();
+    let (code, _, err) = replay(&[path, "--at", "180s"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("the machine is down at 180 s"), "{err}");
+    let (_, series, _) = replay(&[path, "--emit", "promtool", "--scrape-interval", "30s"]);
+    let of = |name: &str| {
+        let mut lines = series.lines().skip_while(|line| !line.contains(&format!("'{name}{{")));
+        lines.next().and_then(|_| lines.next()).unwrap_or_default().trim().to_owned()
+    };
+    assert_eq!(of("up"), "values: '1x3 0x3 1x11 0x1 1x8'", "{series}");
+    assert!(of("gb10_pool_size_bytes").contains(" stale _x3 "), "{}", of("gb10_pool_size_bytes"));
+    let boots = |time: &str| {
+        let (_, out, _) = replay(&[path, "--at", time, "--metrics"]);
+        (
+            value(&out, "gb10_boot_timestamp_seconds").unwrap(),
+            value(&out, "gb10_boot_unclean") == Some(1.0),
+        )
+    };
+    let (first, second, third) = (boots("100s"), boots("300s"), boots("14m"));
+    assert!(first.0 < second.0 && second.0 < third.0, "{first:?} {second:?} {third:?}");
+    assert_eq!((first.1, second.1, third.1), (false, true, false));
 }

@@ -3,7 +3,9 @@
 //! The format is described for people in docs/CAPTURES.md. A capture serves the sources' own readers
 //! ([`Files`]), so a recorded machine goes through exactly the code that a live one does.
 
+pub mod mask;
 pub mod scenario;
+pub mod write;
 
 use crate::model::gpu::Gpus;
 use crate::sources::{FileError, Files, Machine, ReadError, gpu};
@@ -16,7 +18,7 @@ const MAGIC: &str = "# gb10-exporter capture 1";
 /// Opens a section.
 const SECTION: &str = "==> ";
 /// A capture is some tens of kilobytes; this is a mistake.
-const MAX_SIZE: u64 = 4 * 1024 * 1024;
+pub const MAX_SIZE: u64 = 4 * 1024 * 1024;
 
 states! {
     /// How far a capture may be trusted.
@@ -146,8 +148,16 @@ impl Capture {
             None => Section::Text(body.iter().flat_map(|line| [line, "\n"]).collect()),
             Some("not_present") => Section::Error(FileError::NotPresent),
             Some("denied") => Section::Error(FileError::Denied),
+            Some("too_large") => Section::Error(FileError::TooLarge),
+            Some("not_text") => Section::Error(FileError::NotText),
             Some(other) => {
-                return Err((number, format!("expected !not_present or !denied, found !{other}")));
+                let (word, why) = other.split_once(' ').unwrap_or((other, ""));
+                if word != "failed" {
+                    let expected =
+                        "expected !not_present, !denied, !failed, !too_large or !not_text";
+                    return Err((number, format!("{expected}, found !{other}")));
+                }
+                Section::Error(FileError::Failed(why.trim().to_owned()))
             }
         };
         if mark.is_some() && body.iter().any(|line| !line.is_empty()) {
@@ -261,6 +271,16 @@ impl Header {
 impl Machine for Capture {
     fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
         gpu::recorded::read(&self.gpu, pace, into)
+    }
+
+    fn note_gpu(
+        &self,
+        pace: &gpu::Pace<'_>,
+        into: &mut Gpus,
+        notes: &gpu::Notes,
+    ) -> Result<(), ReadError> {
+        notes.take_pairs(&self.gpu);
+        self.gpu(pace, into)
     }
 }
 

@@ -6,6 +6,7 @@
 mod consistent;
 mod csv;
 mod parse;
+pub mod write;
 
 use super::{Capture, CaptureError, Kind};
 use crate::model::fields::Field;
@@ -152,41 +153,37 @@ impl Scenario {
                 line_of(draft.base.0, what)
             })?,
         };
-        let scenario = draft
+        let mut scenario = draft
             .finish(base, &|name| super::read(&beside(name)).map_err(|e| super::chain(&e)))
             .map_err(|(line, what)| line_of(line, what))?;
-        scenario.check().map_err(|(line, what)| line_of(line, what))?;
+        scenario.settle().map_err(|(line, what)| line_of(line, what))?;
         Ok(scenario)
     }
 
     /// The machine as it is at the beginning.
     #[must_use]
     pub fn first(&self) -> Beginning {
-        let at = Moment { mono: Duration::ZERO, wall: self.start };
-        let mut snapshot = Snapshot::absent(at, Missing::Pending);
-        let second = Duration::from_secs(1);
-        let limits = Limits {
-            deadline: second,
-            smi_deadline: second,
-            retry_first: second,
-            retry_max: second,
-        };
-        let pace = Pace { choice: GpuChoice::Auto, limits, now: &|| Duration::ZERO };
-        let results = Source::ALL
-            .iter()
-            .map(|source| sources::read(*source, &self.base, &pace, &mut snapshot))
-            .collect();
-        Beginning { snapshot, results }
+        Beginning::of(&self.base, self.start)
     }
 
     /// The machine at a time, from the one at the beginning.
     #[must_use]
     pub fn at(&self, beginning: &Snapshot, time: Duration) -> Snapshot {
+        self.with(beginning, time, &self.changes)
+    }
+
+    /// Whether a reading is set at all.
+    #[must_use]
+    pub fn says(&self, id: &str) -> bool {
+        self.changes.iter().any(|change| change.place.field.id == id)
+    }
+
+    fn with(&self, beginning: &Snapshot, time: Duration, changes: &[Change]) -> Snapshot {
         let mut snapshot = beginning.clone();
         let since = self.reboots.iter().rev().find(|reboot| reboot.at + reboot.down <= time);
         let since = since.map_or(Duration::ZERO, |reboot| reboot.at + reboot.down);
         let mut touched = Vec::new();
-        for change in &self.changes {
+        for change in changes {
             // After a reboot the machine is as it was at the beginning, and what was before is over.
             if change.at > time || (change.at < since && since > Duration::ZERO) {
                 continue;
@@ -201,27 +198,50 @@ impl Scenario {
         snapshot
     }
 
-    /// Whether every change can be made at all.
-    fn check(&self) -> Result<(), (usize, String)> {
+    /// Settles where what "goes" begins, and checks that every change can be made at all. In the order
+    /// of time: what was said before, and what follows from it, is where a later change begins.
+    fn settle(&mut self) -> Result<(), (usize, String)> {
         let beginning = self.first().snapshot;
-        for change in &self.changes {
-            let Place { field, key, line: _ } = &change.place;
-            let mut trial = beginning.clone();
+        for n in 0..self.changes.len() {
+            let (before, rest) = self.changes.split_at(n);
+            let change = &rest[0];
+            let Place { field, key, line } = &change.place;
+            let line = *line;
+            if let Some(reboot) =
+                self.reboots.iter().find(|r| r.at <= change.at && change.at < r.at + r.down)
+            {
+                let from = reboot.at.as_secs_f64();
+                return Err((line, format!("the machine is down then, since {from} s")));
+            }
+            let mut trial = self.with(&beginning, change.at, before);
             let value = match &change.course {
                 Course::Is(value) => value.clone(),
-                Course::Goes { to, .. } => Ok(Owned::Number(*to)),
                 Course::Samples(samples) => {
                     samples.first().map_or(Err(Missing::NotPresent), |(_, v)| v.map(Owned::Number))
                 }
+                Course::Goes { to, .. } => Ok(Owned::Number(*to)),
             };
+            let from = change.place.number(&trial);
             let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
             if !(field.set)(&mut trial, key, value) {
+                let mut members = Vec::new();
+                (field.visit)(&trial, &mut |key, _| members.push(format!("{}[{key}]", field.id)));
                 let member = if key.is_empty() { String::new() } else { format!("[{key}]") };
-                let what = format!(
-                    "{}{member} cannot have this value, or is not there at the beginning",
-                    field.id
-                );
-                return Err((change.line(), what));
+                let there = if members.iter().all(|m| m.ends_with("[]")) {
+                    "nothing of it".to_owned()
+                } else {
+                    members.join(", ")
+                };
+                let id = field.id;
+                return Err((
+                    line,
+                    format!(
+                        "{id}{member} cannot have this value, or is not there; there is {there}"
+                    ),
+                ));
+            }
+            if let Course::Goes { from: begins @ None, .. } = &mut self.changes[n].course {
+                *begins = Some(from.ok_or((line, "it has no number to go from".to_owned()))?);
             }
         }
         Ok(())
@@ -236,11 +256,29 @@ pub struct Beginning {
     pub results: Vec<Result<(), ReadError>>,
 }
 
-impl Change {
-    const fn line(&self) -> usize {
-        self.place.line
+impl Beginning {
+    /// Reads every source of a capture.
+    #[must_use]
+    pub fn of(capture: &Capture, start: Duration) -> Self {
+        let at = Moment { mono: Duration::ZERO, wall: start };
+        let mut snapshot = Snapshot::absent(at, Missing::Pending);
+        let second = Duration::from_secs(1);
+        let limits = Limits {
+            deadline: second,
+            smi_deadline: second,
+            retry_first: second,
+            retry_max: second,
+        };
+        let pace = Pace { choice: GpuChoice::Auto, limits, now: &|| Duration::ZERO };
+        let results = Source::ALL
+            .iter()
+            .map(|source| sources::read(*source, capture, &pace, &mut snapshot))
+            .collect();
+        Self { snapshot, results }
     }
+}
 
+impl Change {
     /// The reading's value at a time, which is not before the change.
     fn value(&self, snapshot: &Snapshot, time: Duration) -> Reading<Owned> {
         match &self.course {
@@ -264,6 +302,11 @@ impl Change {
 }
 
 impl Place {
+    /// Whether it is the same reading.
+    fn same(&self, other: &Self) -> bool {
+        self.field.id == other.field.id && self.key == other.key
+    }
+
     /// The number that the reading has.
     fn number(&self, snapshot: &Snapshot) -> Option<f64> {
         let mut found = None;

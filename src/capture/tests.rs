@@ -35,7 +35,11 @@ fn mistakes_are_named_with_their_line() {
         (replace("# note: a: b", "hello"), 5, "expected \"# key: value\""),
         (replace("/proc/meminfo", "proc/meminfo"), 7, "expected a path below /proc"),
         (replace("/proc/meminfo", "/proc/../etc/shadow"), 7, "expected a path below /proc"),
-        (replace("!denied", "!broken"), 14, "expected !not_present or !denied, found !broken"),
+        (
+            replace("!denied", "!broken"),
+            14,
+            "expected !not_present, !denied, !failed, !too_large or !not_text, found !broken",
+        ),
         (replace("!denied\n", "!denied\nsome\n"), 15, "marked as unreadable and has content"),
         (
             replace(

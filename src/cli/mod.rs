@@ -2,8 +2,10 @@
 //! closed pipe is 0, because whoever closed it has read enough.
 
 mod config;
+mod doctor;
 mod log;
 mod notify;
+mod record;
 mod reload;
 mod replay;
 mod serve;
@@ -61,8 +63,15 @@ enum Command {
     Serve(Given<true>),
     /// Show how the machine stands, for a person or as JSON.
     Status(StatusArgs),
+    /// Check on a real GB10 what could not be checked without one. Exit code 1 when something differs.
+    Doctor(doctor::DoctorArgs),
+    /// The part of `doctor --cuda` that makes a CUDA context, in a process of its own.
+    #[command(hide = true)]
+    CudaProbe(doctor::ProbeArgs),
     /// Replay a scenario: a machine over time, from a text file.
     Replay(replay::ReplayArgs),
+    /// Write this machine, as it is now, into a file that anybody can replay.
+    Record(RecordArgs),
     /// Print the configuration in force and who decided each setting.
     Config(ConfigArgs),
     /// Print every number that decides anything, with its default, range and reason.
@@ -78,6 +87,29 @@ struct StatusArgs {
     /// Print JSON: the document of /api/v1/status.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    given: Given<false>,
+}
+
+#[derive(Debug, Args)]
+#[command(mut_arg("capture", |arg| arg.hide(true)))]
+struct RecordArgs {
+    /// The file to write; - is standard output.
+    #[arg(value_name = "PATH", conflicts_with = "capture")]
+    path: PathBuf,
+    /// Replace the file if it exists.
+    #[arg(long)]
+    force: bool,
+    /// Leave names, addresses, serial numbers and what looks like a secret as they are. Without this
+    /// they are masked, so that the file can be shown to others.
+    #[arg(long)]
+    no_mask: bool,
+    /// Go on for this long, and write a scenario (docs/SCENARIOS.md) with everything that changes.
+    #[arg(long, value_name = "TIME", value_parser = replay::interval)]
+    duration: Option<std::time::Duration>,
+    /// With --duration: how often it is looked.
+    #[arg(long, value_name = "TIME", default_value = "5s", requires = "duration", value_parser = replay::interval)]
+    interval: std::time::Duration,
     #[command(flatten)]
     given: Given<false>,
 }
@@ -123,7 +155,10 @@ pub fn main() -> ExitCode {
             serve::run(&config, machine, Reloader::new(given, config.clone(), level))
         }),
         Command::Status(args) => status::run(&args),
+        Command::Doctor(args) => doctor::run(&args),
+        Command::CudaProbe(args) => doctor::probe(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Record(args) => record::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)
         }

@@ -24,6 +24,9 @@ use std::time::Duration;
 /// The labels that a scrape of a replay has in rule tests.
 const SCRAPED: [(&str, &str); 2] = [("instance", "replay"), ("job", "gb10-exporter")];
 
+/// More than a rule test can take, and some hundred MB of memory.
+const MAX_SAMPLES: usize = 20_000_000;
+
 /// What is written of many frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Emit {
@@ -47,10 +50,10 @@ pub(super) struct ReplayArgs {
     #[arg(long, value_name = "TIME", value_parser = time)]
     at: Option<Duration>,
     /// With --at: print the metrics.
-    #[arg(long, requires = "at")]
+    #[arg(long, requires = "at", conflicts_with_all = ["emit", "serve"])]
     metrics: bool,
     /// With --at: print the status document.
-    #[arg(long, requires = "at", conflicts_with = "metrics")]
+    #[arg(long, requires = "at", conflicts_with_all = ["metrics", "emit", "serve"])]
     json: bool,
     /// Serve the scenario as a machine is served, until stopped.
     #[arg(long, conflicts_with_all = ["at", "emit"])]
@@ -77,7 +80,7 @@ fn time(text: &str) -> Result<Duration, String> {
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("expected a time, found {text:?}"))
 }
 
-fn interval(text: &str) -> Result<Duration, String> {
+pub(super) fn interval(text: &str) -> Result<Duration, String> {
     let time = time(text)?;
     if time.as_secs() >= 1 && time.subsec_nanos() == 0 {
         Ok(time)
@@ -112,7 +115,9 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             bail!("{path} ends at {} s, before {} s", length.as_secs_f64(), at.as_secs_f64());
         }
         let last = player.take_while(|(time, _)| *time <= at).last();
-        let (_, frame) = last.ok_or_else(|| anyhow!("{path}: no frame at that time"))?;
+        let Some((_, Some(frame))) = last else {
+            bail!("{path}: the machine is down at {} s", at.as_secs_f64());
+        };
         return show(args, &frame);
     }
     match args.emit {
@@ -139,6 +144,11 @@ fn timeline(player: Player) -> anyhow::Result<ExitCode> {
     let mut known: BTreeMap<String, &'static str> = BTreeMap::new();
     for (time, frame) in player {
         let mut lines = String::new();
+        let Some(frame) = frame else {
+            // After a reboot everything is said anew.
+            known.clear();
+            continue;
+        };
         for (verdict, state, evidence) in verdicts::of(&frame) {
             if known.get(&verdict) == Some(&state) {
                 continue;
@@ -156,41 +166,49 @@ fn timeline(player: Player) -> anyhow::Result<ExitCode> {
 }
 
 fn write(args: &ReplayArgs, emit: Emit, player: Player) -> anyhow::Result<ExitCode> {
-    let (mut due, mut all, mut columns) = (args.phase, Series::default(), Vec::new());
-    let more: &[(&str, &str)] = if emit == Emit::Promtool { &SCRAPED } else { &[] };
-    let mut last: Option<(Duration, Frame)> = None;
-    let mut take = |time: Duration, frame: &Frame| match emit {
-        Emit::Csv => {
-            if columns.is_empty() {
-                columns = series::columns(frame);
-                print(series::csv_header(&columns).as_bytes())?;
-            }
-            print(series::csv_row(time, frame, &columns).as_bytes())
-        }
-        Emit::Promtool | Emit::Openmetrics => {
-            all.scrape(frame, more);
-            Ok(())
-        }
-    };
-    for (time, frame) in player {
-        // A scrape between two frames sees the earlier one.
-        while due < time {
-            if let Some((_, before)) = &last {
-                take(due, before)?;
-            }
-            due += args.scrape_interval;
-        }
-        last = Some((time, frame));
+    let (start, length) = (player.scenario().start, player.scenario().length);
+    if args.phase > length {
+        bail!("--phase is after the scenario's end, {} s", length.as_secs_f64());
     }
-    if let Some((time, frame)) = last.filter(|(time, _)| due <= *time) {
-        take(time, &frame)?;
+    let more: &[(&str, &str)] = if emit == Emit::Promtool { &SCRAPED } else { &[] };
+    let columns = if emit == Emit::Csv { every_column(args)? } else { Vec::new() };
+    let (mut due, mut all, mut up) = (args.phase, Series::default(), Vec::new());
+    if emit == Emit::Csv {
+        print(series::csv_header(&columns).as_bytes())?;
+    }
+    for (time, frame) in player {
+        if time < due {
+            continue;
+        }
+        due += args.scrape_interval;
+        up.push(Some(if frame.is_some() { 1.0 } else { 0.0 }));
+        match (emit, &frame) {
+            (Emit::Csv, frame) => {
+                print(series::csv_row(time, frame.as_ref(), &columns).as_bytes())?;
+            }
+            (_, Some(frame)) => all.scrape(frame, more),
+            (_, None) => all.silence(start + time),
+        }
+        if all.size() > MAX_SAMPLES {
+            bail!("more than {MAX_SAMPLES} samples; choose a longer --scrape-interval");
+        }
     }
     match emit {
-        Emit::Promtool => print(all.promtool(args.scrape_interval).as_bytes())?,
+        Emit::Promtool => print(all.promtool(args.scrape_interval, &SCRAPED, &up).as_bytes())?,
         Emit::Openmetrics => print(all.openmetrics().as_bytes())?,
         Emit::Csv => {}
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Every reading that the scenario ever has.
+fn every_column(args: &ReplayArgs) -> anyhow::Result<Vec<String>> {
+    let mut all = std::collections::BTreeSet::new();
+    let player = Player::new(Scenario::load(&args.scenario)?, Thresholds::default(), VERSION);
+    for (_, frame) in player {
+        all.extend(frame.iter().flat_map(series::columns));
+    }
+    Ok(all.into_iter().collect())
 }
 
 fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {

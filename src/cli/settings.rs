@@ -218,6 +218,11 @@ impl<const ALL: bool> Given<ALL> {
         Ok(())
     }
 
+    /// Whether the machine to read is a recorded one.
+    pub(super) const fn is_capture(&self) -> bool {
+        self.capture.is_some()
+    }
+
     /// The machine to read: this one, or a recorded one.
     pub(super) fn machine(
         &self,

@@ -9,6 +9,8 @@ pub mod slope;
 pub mod unaccounted;
 pub mod window;
 
+pub use sharing::GB10_DEVICE;
+
 use crate::model::pool::Verdicts;
 use crate::model::reading::{Missing, Reading};
 use crate::model::sensors::Zones;

@@ -14,7 +14,7 @@ use crate::units::Bytes;
 use std::collections::BTreeMap;
 
 /// PCI device and vendor of a GB10.
-const GB10_DEVICE: &str = "0x2E1210DE";
+pub const GB10_DEVICE: &str = "0x2E1210DE";
 /// In the name of a GB10.
 const GB10_NAME: &str = "GB10";
 /// In the names of other parts that share their machine's memory.

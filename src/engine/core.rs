@@ -11,7 +11,7 @@ use std::sync::Arc;
 
 /// What is remembered from tick to tick.
 pub(super) struct Core {
-    exporter: Exporter,
+    pub(super) exporter: Exporter,
     /// Boots that were seen.
     pub(super) boots: BootLog,
     /// What the derivations remember.

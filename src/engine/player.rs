@@ -13,10 +13,11 @@ use crate::model::gpu::Gpus;
 use crate::model::moment::Moment;
 use crate::model::reading::Missing;
 use crate::model::snapshot::Snapshot;
-use crate::model::source::{Lane, SourceState};
+use crate::model::source::{Lane, Source, SourceState};
 use crate::sources::gpu::Pace;
 use crate::sources::{FileError, Files, Machine, ReadError};
 use crate::thresholds::Thresholds;
+use crate::units::{Count, Seconds};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -35,6 +36,8 @@ pub struct Player {
     time: Duration,
     /// Reboots that are over.
     boots: usize,
+    /// When the machine last came up.
+    up: Duration,
 }
 
 impl Player {
@@ -60,6 +63,7 @@ impl Player {
             health: Health::default(),
             time: Duration::ZERO,
             boots: 0,
+            up: Duration::ZERO,
         }
     }
 
@@ -88,23 +92,41 @@ impl Player {
                 let at = Moment { mono: reboot.at, wall: self.scenario.start + reboot.at };
                 self.core.boots.stop(at);
             }
-            self.core.state = std::mem::take(&mut self.core.state).rebooted();
-            self.core.boots = BootLog::stored(std::mem::take(&mut self.core.boots.boots));
-            self.read = Snapshot::absent(self.moment(), Missing::Pending);
+            // Another process runs after it, which knows what the state file has kept.
+            let started = self.moment();
+            let mut core = Core::new(Exporter { started, ..self.core.exporter });
+            core.replay.clone_from(&self.core.replay);
+            core.state = std::mem::take(&mut self.core.state).rebooted();
+            core.boots = BootLog::stored(std::mem::take(&mut self.core.boots.boots));
+            self.core = core;
+            self.read = Snapshot::absent(started, Missing::Pending);
             self.health = Health::default();
+            self.up = reboot.at + reboot.down;
         }
         self.boots = reboots.len();
+    }
+
+    /// The machine's own clocks go on, unless the scenario sets them.
+    fn keep_time(&self, now: &mut Snapshot) {
+        let then = &self.beginning.snapshot;
+        let running = self.time.saturating_sub(self.up).as_secs_f64();
+        if !self.scenario.says("uptime.since_boot") {
+            let before = |s: Seconds| if self.boots == 0 { s.0 } else { 0.0 };
+            now.uptime.since_boot = then.uptime.since_boot.map(|s| Seconds(before(s) + running));
+        }
+        if self.boots > 0 && !self.scenario.says("stat.btime") {
+            let booted = (self.scenario.start + self.up).as_secs();
+            now.stat.boot_time = then.stat.boot_time.map(|_| Count(booted));
+        }
     }
 
     /// Reads what is due into the lanes' last rounds.
     fn read_lanes(&mut self, now: &Snapshot) {
         let at = self.moment();
         for &lane in Lane::ALL {
-            let hang = self
-                .scenario
-                .hangs
-                .iter()
-                .find(|h| h.lane == lane && h.from <= self.time && self.time < h.until);
+            let hang = self.scenario.hangs.iter().find(|h| {
+                self.up <= h.from && h.lane == lane && h.from <= self.time && self.time < h.until
+            });
             let health = &mut self.health.lanes[lane as usize];
             let patience = match lane {
                 Lane::Gpu => self.thresholds.gpu_deadline,
@@ -113,7 +135,11 @@ impl Player {
             if let Some(hang) = hang {
                 let late = self.time.saturating_sub(hang.from).as_secs_f64() > patience.0;
                 health.stuck_on = lane.sources().next().filter(|_| late);
-                health.missed += 1;
+                if self.time > hang.from
+                    && self.time.as_secs().is_multiple_of(lane.period().as_secs())
+                {
+                    health.missed += 1;
+                }
                 continue;
             }
             health.stuck_on = None;
@@ -140,11 +166,23 @@ impl Player {
             let stuck = health.lanes[lane as usize].stuck_on;
             for source in lane.sources().filter(|_| stuck.is_some()) {
                 let hung = stuck == Some(source);
+                let age = self.read.read_at[source.index()].map(|at| snapshot.at.since(at));
+                let periods =
+                    u32::try_from(self.thresholds.age_limit_periods.0).unwrap_or(u32::MAX);
+                // What was read before is good until it is too old.
+                if !hung && age.is_some_and(|age| age <= lane.period() * periods) {
+                    continue;
+                }
                 let reason = if hung { Missing::Hung } else { Missing::Stale };
                 snapshot.lose(source, reason);
                 let one = &mut health.sources[source.index()];
                 one.state = Some(if hung { SourceState::Hung } else { SourceState::Failed });
-                one.message = Some("reading it has not come back".into());
+                let waits = stuck.map_or("", Source::describe);
+                one.message = Some(if hung {
+                    "reading it has not come back".into()
+                } else {
+                    format!("the {} lane waits for {waits}", lane.as_str()).into()
+                });
             }
         }
         (snapshot, health)
@@ -197,8 +235,11 @@ pub(super) fn spawn(
         .name("replay".to_owned())
         .spawn(move || {
             for (_, frame) in player {
-                *lock(&clock.0) = frame.snapshot.at;
-                shared.frame.store(Some(Arc::new(frame)));
+                // A machine that is down answers nothing.
+                if let Some(frame) = &frame {
+                    *lock(&clock.0) = frame.snapshot.at;
+                }
+                shared.frame.store(frame.map(Arc::new));
                 shared.bell.ring(|rung| rung.frames += 1);
                 if shared.bell.sleep(pause) {
                     break;
@@ -221,18 +262,21 @@ fn note(health: &mut SourceHealth, result: &Result<(), ReadError>) {
 }
 
 impl Iterator for Player {
-    type Item = (Duration, Frame);
+    type Item = (Duration, Option<Frame>);
 
-    /// The next frame and its time; the seconds in which the machine is down have none.
+    /// The next second and its frame; the seconds in which the machine is down have none.
     fn next(&mut self) -> Option<Self::Item> {
-        while let Some(down) = self.down() {
-            self.time = (down.at + down.down).max(self.time + STEP);
-        }
         if self.time > self.scenario.length {
             return None;
         }
+        let time = self.time;
+        if self.down().is_some() {
+            self.time += STEP;
+            return Some((time, None));
+        }
         self.note_reboots();
-        let mut now = self.scenario.at(&self.beginning.snapshot, self.time);
+        let mut now = self.scenario.at(&self.beginning.snapshot, time);
+        self.keep_time(&mut now);
         if let Ok(id) = &mut now.kernel.boot_id {
             // Every boot has an identity of its own.
             *id = format!("{id}.{}", self.boots);
@@ -245,8 +289,7 @@ impl Iterator for Player {
         }
         let boot = self.core.boots.verdict();
         let frame = self.core.tick(snapshot, health, boot, self.thresholds);
-        let time = self.time;
         self.time += STEP;
-        Some((time, frame))
+        Some((time, Some(frame)))
     }
 }

@@ -34,6 +34,20 @@ fn escaped(value: &str) -> String {
 }
 
 impl Series {
+    /// How many scrapes and series there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.times.len() * self.values.len()
+    }
+
+    /// Adds a scrape of a machine that does not answer.
+    pub fn silence(&mut self, at: Duration) {
+        self.times.push(at);
+        for values in self.values.values_mut() {
+            values.resize(self.times.len(), None);
+        }
+    }
+
     /// Adds a scrape.
     pub fn scrape(&mut self, frame: &Frame, more: &[(&str, &str)]) {
         let at = self.times.len();
@@ -54,8 +68,21 @@ impl Series {
     /// As `input_series` of a rule test. A series that is not there at a scrape is `_`, and `stale`
     /// where it has just gone, as Prometheus would have it.
     #[must_use]
-    pub fn promtool(&self, interval: Duration) -> String {
+    pub fn promtool(
+        &self,
+        interval: Duration,
+        more: &[(&str, &str)],
+        up: &[Option<f64>],
+    ) -> String {
         let mut out = format!("interval: {}s\ninput_series:\n", interval.as_secs_f64());
+        let of_up: Vec<String> =
+            more.iter().map(|(name, value)| format!("{name}=\"{value}\"")).collect();
+        let _ = writeln!(
+            out,
+            "  - series: 'up{{{}}}'\n    values: '{}'",
+            of_up.join(","),
+            notation(up)
+        );
         let metrics: Vec<&Metric> = catalog::all().collect();
         for ((position, labels), values) in &self.values {
             let series = format!("{}{labels}", metrics[*position].name);
@@ -123,7 +150,7 @@ fn notation(values: &[Option<f64>]) -> String {
     out.join(" ")
 }
 
-/// Readings as a table: the header, from the first frame.
+/// Readings as a table: the header.
 #[must_use]
 pub fn csv_header(columns: &[String]) -> String {
     let mut out = String::from("time");
@@ -156,11 +183,11 @@ fn quoted(text: &str) -> String {
     }
 }
 
-/// One row: the frame's readings in base units; what is missing is empty.
+/// One row: the frame's readings in base units; what is missing is empty, and everything while the machine is down.
 #[must_use]
-pub fn csv_row(time: Duration, frame: &Frame, columns: &[String]) -> String {
+pub fn csv_row(time: Duration, frame: Option<&Frame>, columns: &[String]) -> String {
     let mut values = BTreeMap::new();
-    for field in fields::all() {
+    for (field, frame) in fields::all().filter_map(|field| frame.map(|frame| (field, frame))) {
         (field.visit)(&frame.snapshot, &mut |key, reading| {
             let text = match reading {
                 Ok(Value::Uint(n)) => n.to_string(),

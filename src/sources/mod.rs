@@ -8,10 +8,12 @@ pub mod files;
 pub mod gpu;
 pub mod lines;
 pub mod proc;
+pub mod recorder;
 pub mod roots;
 pub mod sys;
 
 pub use files::{FileError, Files, ReadError};
+pub use recorder::Recorder;
 pub use roots::{Live, Roots};
 
 use crate::model::gpu::Gpus;
@@ -25,6 +27,21 @@ pub trait Machine: Files {
     /// # Errors
     /// Why the GPU cannot be read, or the first thing about it that could not.
     fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError>;
+
+    /// The same, with what is answered noted as a capture has it.
+    ///
+    /// # Errors
+    /// As [`Machine::gpu`].
+    fn note_gpu(
+        &self,
+        pace: &gpu::Pace<'_>,
+        into: &mut Gpus,
+        notes: &gpu::Notes,
+    ) -> Result<(), ReadError> {
+        let result = self.gpu(pace, into);
+        notes.take_facts(pace, into, &result);
+        result
+    }
 
     /// The exporter stops, whatever is under way: no program that was started is left behind. Never
     /// waits.

@@ -94,6 +94,15 @@ impl Machine for Live {
         self.gpu.lock().unwrap_or_else(PoisonError::into_inner).read(pace, into)
     }
 
+    fn note_gpu(
+        &self,
+        pace: &gpu::Pace<'_>,
+        into: &mut Gpus,
+        notes: &gpu::Notes,
+    ) -> Result<(), ReadError> {
+        self.gpu.lock().unwrap_or_else(PoisonError::into_inner).note(pace, into, notes)
+    }
+
     fn stop(&self) {
         (self.stop_gpu)();
     }

@@ -6,6 +6,22 @@ use crate::model::reading::Reading;
 use crate::model::snapshot::Snapshot;
 use crate::units::{Bytes, Celsius};
 
+/// The readings that follow others where they are not set themselves.
+pub(super) const TOGETHER: [&str; 12] = [
+    "uptime.since_boot",
+    "meminfo.MemFree",
+    "meminfo.MemAvailable",
+    "meminfo.Cached",
+    "meminfo.Inactive(file)",
+    "vmstat.nr_slab_unreclaimable",
+    "buddyinfo.free_blocks",
+    "vmstat.nr_free_pages",
+    "gpu.power",
+    "gpu.power_average",
+    "gpu.power_instant",
+    "gpu.margin",
+];
+
 /// Applies the rules to a snapshot in which the fields `touched` were set.
 pub(super) fn keep(now: &mut Snapshot, beginning: &Snapshot, touched: &[&str]) {
     let set = |id: &str| touched.contains(&id);
@@ -58,12 +74,28 @@ fn pool(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
     if !set("meminfo.MemFree") && m.free.is_ok() {
         m.free = Ok(within(free));
         // What free memory cannot give the kernel takes from the page cache.
-        if let (true, false, Ok(bytes)) = (free < 0, set("meminfo.Cached"), m.cached) {
+        if let (true, Ok(bytes)) = (free < 0, m.cached) {
             m.cached = Ok(within(i128::from(bytes.0) + free));
         }
     }
     if !set("meminfo.MemAvailable") && m.available.is_ok() {
         m.available = Ok(within(available));
+    }
+    // Pages that are read or given up are mostly inactive ones.
+    if !set("meminfo.Inactive(file)")
+        && let (Ok(now), Ok(was), Ok(inactive)) = (m.cached, then.cached, m.inactive_file)
+    {
+        let change = i128::from(now.0) - i128::from(was.0);
+        m.inactive_file = Ok(within(i128::from(inactive.0) + change));
+    }
+    // The page size is told by comparing the two.
+    if set("meminfo.SUnreclaim")
+        && !set("vmstat.nr_slab_unreclaimable")
+        && let (Ok(now_slab), Ok(was), Ok(pages)) =
+            (m.s_unreclaim, then.s_unreclaim, &mut now.vmstat.nr_slab_unreclaimable)
+    {
+        let scaled = u128::from(pages.0) * u128::from(now_slab.0) / u128::from(was.0.max(1));
+        pages.0 = u64::try_from(scaled).unwrap_or(u64::MAX);
     }
 }
 

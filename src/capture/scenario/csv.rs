@@ -78,9 +78,9 @@ impl<'a> Table<'a> {
         let cell = |(line, row): &(usize, Vec<&str>)| match row[column] {
             "" | "[N/A]" | "N/A" => Ok(Err(Missing::NotAvailable)),
             "[Not Supported]" | "Not Supported" => Ok(Err(Missing::Unsupported)),
-            text => {
-                unit.parse(text, default).map(Ok).map_err(|what| (*line, format!("{name}: {what}")))
-            }
+            text => super::parse::amount(unit, text, default)
+                .map(Ok)
+                .map_err(|what| (*line, format!("{name}: {what}"))),
         };
         self.rows.iter().map(cell).collect()
     }
@@ -99,6 +99,12 @@ fn seconds(text: &str) -> Option<f64> {
     let hours: f64 = parts.next()?.parse().ok()?;
     let minutes: f64 = parts.next()?.parse().ok()?;
     let rest: f64 = parts.next().map_or(Some(0.0), |s| s.parse().ok())?;
+    let of_a_day = (0.0..24.0).contains(&hours)
+        && (0.0..60.0).contains(&minutes)
+        && (0.0..61.0).contains(&rest);
+    if !of_a_day {
+        return None;
+    }
     let days = match date {
         Some(date) => days(date)?,
         None => 0.0,
@@ -110,6 +116,9 @@ fn seconds(text: &str) -> Option<f64> {
 fn days(date: &str) -> Option<f64> {
     let mut parts = date.split(['/', '-']).map(str::parse::<i32>);
     let (year, month, day) = (parts.next()?.ok()?, parts.next()?.ok()?, parts.next()?.ok()?);
+    if !(1970..=9999).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) {
+        return None;
+    }
     // The year begins in March, so that the leap day is its last.
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;

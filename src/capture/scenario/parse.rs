@@ -10,10 +10,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// The first line of every scenario.
-const MAGIC: &str = "# gb10-exporter scenario 1";
+pub(super) const MAGIC: &str = "# gb10-exporter scenario 1";
 const SECTION: &str = "==> ";
 /// Begins in 2026 if nothing else is said.
 const START: u64 = 1_767_225_600;
+/// Later is a slip of the pen (the year 5138).
+const MAX_START: u64 = 100_000_000_000;
 /// Longer ones are not stories but archives.
 const MAX_LENGTH: Duration = Duration::from_secs(14 * 86_400);
 
@@ -70,7 +72,9 @@ pub(super) fn draft(text: &str) -> Result<Draft<'_>, Wrong> {
                     return Err((number, what));
                 };
                 let text = body.iter().flat_map(|(_, line)| [*line, "\n"]).collect();
-                draft.tables.insert(name.trim(), (number, text));
+                if draft.tables.insert(name.trim(), (number, text)).is_some() {
+                    return Err((number, format!("table {name} is there twice")));
+                }
             }
         }
     }
@@ -88,6 +92,18 @@ impl Draft<'_> {
                 format!("expected \"# key: value\" or \"{SECTION}...\", found {line:?}")
             })?;
         let value = value.trim();
+        let again = match key.trim() {
+            "kind" => self.kind.is_some(),
+            "title" => !self.title.is_empty(),
+            "source" => !self.source.is_empty(),
+            "base" => !self.base.1.is_empty(),
+            "length" => self.length.is_some(),
+            "start" => self.start.is_some(),
+            _ => false,
+        };
+        if again {
+            return Err(format!("{} is there twice", key.trim()));
+        }
         match key.trim() {
             "kind" => {
                 let kind = Kind::ALL.iter().find(|kind| kind.as_str() == value);
@@ -102,10 +118,10 @@ impl Draft<'_> {
             "base" => self.base = (number, value.to_owned()),
             "length" => self.length = Some(time(value)?),
             "start" => {
+                let seconds = value.parse().ok().filter(|seconds| *seconds < MAX_START);
                 self.start = Some(
-                    value
-                        .parse()
-                        .map_err(|_| format!("expected seconds since 1970, found {value:?}"))?,
+                    seconds
+                        .ok_or_else(|| format!("expected seconds since 1970, found {value:?}"))?,
                 );
             }
             other => {
@@ -184,7 +200,21 @@ impl Draft<'_> {
         }
         for (number, line) in content(&self.expect) {
             let expectation = expectation(number, line).map_err(|what| (number, what))?;
+            if expectation.at.is_some_and(|at| at > scenario.length) {
+                return Err((number, "this is after the scenario's end".to_owned()));
+            }
             scenario.expectations.push(expectation);
+        }
+        for (name, (line, _)) in &self.tables {
+            let used = |line: &str| {
+                words(line).is_ok_and(|w| {
+                    w.get(1).map(String::as_str) == Some("table")
+                        && w.get(2).map(String::as_str) == Some(name)
+                })
+            };
+            if !content(&self.timeline).iter().any(|(_, line)| used(line)) {
+                return Err((*line, format!("table {name} is never used in the timeline")));
+            }
         }
         scenario.changes.sort_by_key(|change| change.at);
         scenario.reboots.sort_by_key(|reboot| reboot.at);
@@ -207,12 +237,22 @@ impl Draft<'_> {
             Some((at, until)) => (time(at).map_err(here)?, Some(time(until).map_err(here)?)),
             None => (time(when).map_err(here)?, None),
         };
-        if at > into.length || until.is_some_and(|until| until <= at) {
-            return Err(here(format!("{when} goes backwards or past the scenario's length")));
+        let end = until.unwrap_or(at);
+        if end > into.length {
+            let length = into.length.as_secs_f64();
+            return Err(here(format!(
+                "{when} goes past the scenario's length, which is {length} s"
+            )));
+        }
+        if until.is_some_and(|until| until <= at) {
+            return Err(here(format!("{when} goes backwards")));
         }
         let words = words(rest).map_err(here)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         match words.as_slice() {
+            ["lane" | "reboot" | "table", ..] | [_, "missing", _] if until.is_some() => {
+                return Err(here(format!("expected one time here, found {when:?}")));
+            }
             ["lane", name, "hangs", length] => {
                 let hanging = Lane::ALL.iter().find(|lane| lane.as_str() == *name);
                 let hanging = *hanging.ok_or_else(|| here(format!("{name:?} is no lane")))?;
@@ -224,11 +264,14 @@ impl Draft<'_> {
                 into.reboots.push(Reboot { at, down, clean: *how == "clean" });
             }
             ["table", name, map @ ..] if !map.is_empty() => {
-                into.changes.extend(self.table(number, at, name, map, file)?);
+                into.changes.extend(self.table(number, at, name, map, into.length, file)?);
             }
             [place, "missing", reason] => {
                 let reason = Missing::ALL.iter().find(|r| r.as_str() == *reason);
-                let reason = *reason.ok_or_else(|| here("no such reason".to_owned()))?;
+                let reason = *reason.ok_or_else(|| {
+                    let all: Vec<_> = Missing::ALL.iter().map(|reason| reason.as_str()).collect();
+                    here(format!("no such reason; there are {}", all.join(", ")))
+                })?;
                 let place = self::place(number, place).map_err(here)?;
                 into.changes.push(Change { at, place, course: Course::Is(Err(reason)) });
             }
@@ -253,6 +296,7 @@ impl Draft<'_> {
         at: Duration,
         name: &str,
         map: &[&str],
+        into_length: Duration,
         file: &dyn Fn(&str) -> Result<String, String>,
     ) -> Result<Vec<Change>, Wrong> {
         let here = |what: String| (number, what);
@@ -287,6 +331,16 @@ impl Draft<'_> {
                 None => (*column, ""),
             };
             let numbers = table.numbers(column, place.field.unit, unit).map_err(inside)?;
+            if let Some(last) = times.last().filter(|last| at + **last > into_length) {
+                let what = format!(
+                    "the last row is at {} s, after the scenario's end",
+                    (at + *last).as_secs_f64()
+                );
+                return Err(here(what));
+            }
+            if changes.iter().any(|c: &Change| c.place.same(&place)) {
+                return Err(here(format!("{field} is there twice")));
+            }
             let samples = times.iter().copied().zip(numbers).collect();
             changes.push(Change { at, place, course: Course::Samples(samples) });
         }
@@ -349,7 +403,7 @@ fn course(unit: Unit, until: Option<Duration>, value: &[&str]) -> Result<Course,
         (Some(until), arrow) => {
             let (from, to) =
                 arrow.map_or((None, value), |at| (Some(&value[..at]), &value[at + 1..]));
-            let plain = |words: &[&str]| unit.parse(&words.join(" "), "");
+            let plain = |words: &[&str]| amount(unit, &words.join(" "), "");
             let from = from.filter(|words| !words.is_empty()).map(plain).transpose()?;
             Ok(Course::Goes { from, to: plain(to)?, until })
         }
@@ -363,9 +417,29 @@ fn number(unit: Unit, words: &[&str]) -> Result<Reading<Owned>, String> {
         Some(hex) => u32::from_str_radix(hex, 16)
             .map(f64::from)
             .map_err(|_| format!("expected a number, found {text:?}"))?,
-        None => unit.parse(&text, "")?,
+        None => amount(unit, &text, "")?,
     };
     Ok(Ok(Owned::Number(number)))
+}
+
+/// An amount. Without a unit it would be anybody's guess: 30 of memory are bytes, 96 of utilization are
+/// ninety-six times everything.
+pub(super) fn amount(unit: Unit, text: &str, default: &str) -> Result<f64, String> {
+    let number = unit.parse(text, default)?;
+    let bare = default.is_empty() && text.trim().parse::<f64>().is_ok();
+    let needs = !matches!(unit, Unit::Count | Unit::None | Unit::Celsius | Unit::Watts);
+    if bare && needs && number != 0.0 {
+        let names: Vec<_> =
+            unit.written().iter().map(|(n, _)| *n).filter(|n| !n.is_empty()).collect();
+        return Err(format!("expected a unit with {text:?}, one of {}", names.join(", ")));
+    }
+    if number < 0.0 && unit != Unit::Celsius {
+        return Err(format!("expected nothing negative, found {text:?}"));
+    }
+    if unit == Unit::Count && number.fract() != 0.0 {
+        return Err(format!("expected a whole number, found {text:?}"));
+    }
+    Ok(number)
 }
 
 /// `TIME VERDICT STATE`, or `never VERDICT STATE`.

@@ -9,10 +9,15 @@
 //! asks, and a round that is over its deadline asks no more.
 
 mod answers;
+pub mod cuda;
 mod gather;
+mod notes;
 pub mod nvml;
+pub mod probe;
 pub mod recorded;
 pub mod smi;
+
+pub use notes::Notes;
 
 use super::files::ReadError;
 use crate::model::fields::Group;
@@ -94,19 +99,47 @@ impl Live {
     /// # Errors
     /// Why the GPU cannot be read, or the first thing about it that could not.
     pub fn read(&mut self, pace: &Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
+        self.ask(pace, into, None)
+    }
+
+    /// One round, with every answer noted.
+    ///
+    /// # Errors
+    /// As [`Live::read`].
+    pub fn note(
+        &mut self,
+        pace: &Pace<'_>,
+        into: &mut Gpus,
+        notes: &Notes,
+    ) -> Result<(), ReadError> {
+        notes.take_pairs(&[]);
+        let result = self.ask(pace, into, Some(notes));
+        // NVML has not been asked.
+        if notes.taken().0.is_empty() {
+            notes.take_facts(pace, into, &result);
+        }
+        result
+    }
+
+    fn ask(
+        &mut self,
+        pace: &Pace<'_>,
+        into: &mut Gpus,
+        notes: Option<&Notes>,
+    ) -> Result<(), ReadError> {
         match pace.choice {
             GpuChoice::Off => {
                 self.nvml.close();
                 *into = Gpus::absent(Missing::Disabled);
                 Err(gone("switched off", Missing::Disabled))
             }
-            GpuChoice::Nvml => self.nvml.read(pace, into),
+            GpuChoice::Nvml => self.nvml.read(pace, into, notes),
             GpuChoice::Smi => {
                 self.nvml.close();
                 self.smi.read(pace, into)
             }
             GpuChoice::Auto => {
-                let library = match self.nvml.read(pace, into) {
+                let library = match self.nvml.read(pace, into, notes) {
                     Err(error) if error.reason() == Missing::NoLibrary => error,
                     other => return other,
                 };

@@ -235,10 +235,9 @@ impl Answers for Section<'_> {
     }
 
     fn xids(&mut self) -> Answer<Heard> {
-        let errors = match self.raw("events") {
-            Err(Refusal::Code(code::NOT_SUPPORTED)) => Vec::new(),
-            other => list(other?, event)?,
-        };
+        // Left out means none so far; a GPU that does not tell them answers "!3".
+        let told = self.pairs.iter().any(|(key, _)| key == "events");
+        let errors = if told { list(self.raw("events")?, event)? } else { Vec::new() };
         let gpus = (0..self.count()?).filter(|index| self.find(*index).is_ok()).collect();
         Ok(Heard { gpus, errors, end: None })
     }

@@ -10,7 +10,8 @@ use super::answers::{
     Answer, Answers, FIELDS, Heard, Number, ProcessRow, Refusal, System, Text, code,
 };
 use super::gather::{Memory, gather};
-use super::{Pace, Retry, gone};
+use super::notes::Noting;
+use super::{Notes, Pace, Retry, gone};
 use crate::model::fields::Group;
 use crate::model::gpu::{ClockKind, EventReason, Gpus, MemoryFigures, ProcessList, Via};
 use crate::model::reading::Missing;
@@ -75,18 +76,23 @@ impl Reader {
         self.memory.forget_devices();
     }
 
-    /// One round.
+    /// One round, with every answer noted where somebody takes notes.
     ///
     /// # Errors
     /// Why there is no NVML, or the first thing that it did not say.
-    pub fn read(&mut self, pace: &Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
+    pub fn read(
+        &mut self,
+        pace: &Pace<'_>,
+        into: &mut Gpus,
+        notes: Option<&Notes>,
+    ) -> Result<(), ReadError> {
         let now = (pace.now)();
         if self.ailing && self.retry.due(now) {
             self.shut();
         }
         let fresh = self.session.is_none();
         if fresh && self.retry.due(now) {
-            match Session::open(&self.library) {
+            match self.open(pace, notes) {
                 Ok(session) => (self.session, self.failure) = (Some(session), None),
                 Err(error) => {
                     // From now on, not from when it was tried: that may have taken minutes.
@@ -107,7 +113,16 @@ impl Reader {
             ..Gpus::absent(Missing::NotAvailable)
         };
         let mut asking = Asking { nvml: &session.nvml, events: &mut session.events, device: None };
-        let outcome = gather(&mut asking, pace, &mut self.memory, into);
+        let outcome = match notes {
+            None => gather(&mut asking, pace, &mut self.memory, into),
+            Some(notes) => {
+                let mut noting = Noting { answers: &mut asking, notes, now: pace.now };
+                let began = (pace.now)();
+                let outcome = gather(&mut noting, pace, &mut self.memory, into);
+                notes.ended(&outcome.result, (pace.now)().saturating_sub(began));
+                outcome
+            }
+        };
         if !outcome.ends_session {
             self.retry.worked();
         } else if fresh || !self.ailing {
@@ -118,8 +133,29 @@ impl Reader {
     }
 }
 
+impl Reader {
+    /// Starts the library.
+    fn open(&self, pace: &Pace<'_>, notes: Option<&Notes>) -> Result<Session, ReadError> {
+        if let Some(notes) = notes {
+            notes.ask("init", (pace.now)());
+        }
+        let opened = Session::open(&self.library);
+        if let Some(notes) = notes {
+            // A library that is not there is a machine without a section.
+            let failed = opened.as_ref().err();
+            let failed = failed.filter(|(error, _)| error.reason() != Missing::NoLibrary);
+            let value = failed.map(|(_, refusal)| match refusal {
+                Refusal::Code(number) if *number != code::NOT_SUPPORTED => format!("!{number}"),
+                _ => format!("!{}", code::UNKNOWN),
+            });
+            notes.answered("init", value, (pace.now)());
+        }
+        opened.map_err(|(error, _)| error)
+    }
+}
+
 impl Session {
-    fn open(library: &str) -> Result<Self, ReadError> {
+    fn open(library: &str) -> Result<Self, (ReadError, Refusal)> {
         let nvml = Nvml::builder().lib_path(OsStr::new(library)).init().map_err(|error| {
             let refusal = refusal(&error);
             let what = match &error {
@@ -133,10 +169,10 @@ impl Session {
                 Missing::NoSymbol => Missing::NoLibrary,
                 reason => reason,
             };
-            gone(what, reason)
+            (gone(what, reason), refusal)
         })?;
         if let Err(what) = fields_are_understood(&nvml) {
-            return Err(gone(what, Missing::Failed));
+            return Err((gone(what, Missing::Failed), Refusal::Code(code::UNKNOWN)));
         }
         let events = raw::Events::new(&nvml).map_err(|e| refusal(&e));
         Ok(Self { events, path: loaded_from(library), nvml })

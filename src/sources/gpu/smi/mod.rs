@@ -5,7 +5,7 @@
 
 mod fields;
 mod parse;
-mod run;
+pub(super) mod run;
 
 use super::gather::join;
 use super::{Pace, Retry, gone};

@@ -35,15 +35,15 @@ const READ: usize = 8192;
 
 /// What a program said.
 #[derive(Debug)]
-pub(super) struct Output {
-    pub(super) status: ExitStatus,
-    pub(super) stdout: String,
-    pub(super) stderr: String,
+pub(in super::super) struct Output {
+    pub(in super::super) status: ExitStatus,
+    pub(in super::super) stdout: String,
+    pub(in super::super) stderr: String,
 }
 
 /// Why a program said nothing.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(in super::super) enum Failure {
     /// It could not be started.
     Start(io::Error),
     /// It was still running at the deadline, and was killed.
@@ -93,7 +93,7 @@ impl Running {
 
 /// Starts programs, one at a time.
 #[derive(Debug, Default)]
-pub(super) struct Runner {
+pub(in super::super) struct Runner {
     /// The one that was started last, until it is reaped.
     child: Option<Child>,
     pub(super) running: Running,
@@ -101,7 +101,7 @@ pub(super) struct Runner {
 
 impl Runner {
     /// Runs a program until it ends, or until `now` says `until`.
-    pub(super) fn run(
+    pub(in super::super) fn run(
         &mut self,
         program: &Path,
         arguments: &[String],
@@ -155,7 +155,7 @@ impl Drop for Runner {
 fn start(program: &Path, arguments: &[String]) -> io::Result<Child> {
     #[expect(
         clippy::disallowed_methods,
-        reason = "the one place that runs nvidia-smi, which is asked where there is no NVML"
+        reason = "the one place that runs nvidia-smi, where there is no NVML, and doctor's child"
     )]
     let mut command = Command::new(program);
     command.args(arguments).env("LC_ALL", "C").process_group(0);
