@@ -8,13 +8,12 @@ use crate::capture::write::Recording;
 use crate::capture::{Capture, MAX_SIZE};
 use crate::clock::{Clock, System};
 use crate::config::Config;
-use crate::engine::{Engine, Options, Settings};
+use crate::engine::{Engine, Options, Settings, limits};
 use crate::model::reading::Missing;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
-use crate::sources::gpu::{Limits, Pace};
+use crate::sources::gpu::Pace;
 use crate::sources::{self, Files, Machine, Recorder};
-use crate::units::Seconds;
 use anyhow::{Context, anyhow, bail};
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -215,14 +214,7 @@ fn start(
     done: Sender<Source>,
 ) -> io::Result<()> {
     let choice = config.gpu;
-    let t = &config.thresholds;
-    let of = |seconds: Seconds| Duration::from_secs_f64(seconds.0);
-    let limits = Limits {
-        deadline: of(t.gpu_deadline),
-        smi_deadline: of(t.smi_deadline),
-        retry_first: of(t.gpu_retry_first),
-        retry_max: of(t.gpu_retry_max),
-    };
+    let limits = limits(&config.thresholds);
     let run = move || {
         let now = || System.now().mono;
         let pace = Pace { choice, limits, now: &now };

@@ -10,6 +10,7 @@ use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::sources::gpu::{Limits, Pace};
 use crate::sources::{self, Machine, ReadError};
+use crate::thresholds::Thresholds;
 use crate::units::Seconds;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
@@ -162,16 +163,21 @@ fn read_round(lane: Lane, shared: &Shared, machine: &dyn Machine) {
     });
 }
 
-/// What a round of questions to the GPU is held to.
-fn pace<'a>(settings: &Settings, now: &'a dyn Fn() -> Duration) -> Pace<'a> {
+/// How long a round of questions to the GPU may take, and how often a driver that is not there is asked.
+#[must_use]
+pub fn limits(t: &Thresholds) -> Limits {
     let of = |seconds: Seconds| Duration::from_secs_f64(seconds.0);
-    let t = &settings.thresholds;
-    let limits = Limits {
+    Limits {
         deadline: of(t.gpu_deadline),
         smi_deadline: of(t.smi_deadline),
         retry_first: of(t.gpu_retry_first),
         retry_max: of(t.gpu_retry_max),
-    };
+    }
+}
+
+/// What a round of questions to the GPU is held to.
+fn pace<'a>(settings: &Settings, now: &'a dyn Fn() -> Duration) -> Pace<'a> {
+    let limits = limits(&settings.thresholds);
     Pace { choice: settings.gpu, limits, now }
 }
 

@@ -27,6 +27,7 @@ use crate::sources::Machine;
 use crate::thresholds::Thresholds;
 use arc_swap::{ArcSwap, ArcSwapOption};
 use lane::Slot;
+pub use lane::limits;
 use std::path::PathBuf;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
