@@ -32,6 +32,14 @@ states! {
     }
 }
 
+impl Kind {
+    /// By its name.
+    fn named(name: &str) -> Result<Self, String> {
+        let kind = Self::ALL.iter().copied().find(|kind| kind.as_str() == name);
+        kind.ok_or_else(|| format!("expected kind raw, reconstructed or invented, found {name:?}"))
+    }
+}
+
 /// One recorded file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Section {
@@ -241,12 +249,7 @@ impl Header {
             })?;
         let value = value.trim().to_owned();
         match key.trim() {
-            "kind" => {
-                let kind = Kind::ALL.iter().find(|kind| kind.as_str() == value);
-                self.kind = Some(*kind.ok_or_else(|| {
-                    format!("expected kind raw, reconstructed or invented, found {value:?}")
-                })?);
-            }
+            "kind" => self.kind = Some(Kind::named(&value)?),
             "title" => self.title = Some(value),
             "source" => self.source = Some(value),
             "note" => self.notes.push(value),

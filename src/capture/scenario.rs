@@ -18,6 +18,7 @@ use crate::model::source::{Lane, Source};
 use crate::sources::gpu::{Limits, Pace};
 use crate::sources::{self, ReadError};
 use crate::units::Unit;
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -73,6 +74,9 @@ struct Change {
     at: Duration,
     place: Place,
     course: Course,
+    /// When the next change of the same reading takes over; a recording has thousands of changes, of which
+    /// few count at a time.
+    until: Duration,
 }
 
 /// A lane that does not come back for a while.
@@ -185,7 +189,8 @@ impl Scenario {
         let mut touched = Vec::new();
         for change in changes {
             // After a reboot the machine is as it was at the beginning, and what was before is over.
-            if change.at > time || (change.at < since && since > Duration::ZERO) {
+            let counts = change.at <= time && time < change.until;
+            if !counts || (change.at < since && since > Duration::ZERO) {
                 continue;
             }
             let Place { field, key, line: _ } = &change.place;
@@ -198,53 +203,46 @@ impl Scenario {
         snapshot
     }
 
-    /// Settles where what "goes" begins, and checks that every change can be made at all. In the order
-    /// of time: what was said before, and what follows from it, is where a later change begins.
+    /// Settles where what "goes" begins and where each change ends, and checks that every change can be
+    /// made at all. In the order of time: what was said before, and what follows from it, is where a
+    /// later change begins.
     fn settle(&mut self) -> Result<(), (usize, String)> {
         let beginning = self.first().snapshot;
+        let (mut trial, mut boots) = (beginning.clone(), 0);
         for n in 0..self.changes.len() {
             let (before, rest) = self.changes.split_at(n);
-            let change = &rest[0];
-            let Place { field, key, line } = &change.place;
-            let line = *line;
-            if let Some(reboot) =
-                self.reboots.iter().find(|r| r.at <= change.at && change.at < r.at + r.down)
-            {
-                let from = reboot.at.as_secs_f64();
-                return Err((line, format!("the machine is down then, since {from} s")));
+            let Change { at, place, course, .. } = &rest[0];
+            let line = place.line;
+            if let Some(down) = self.reboots.iter().find(|r| r.at <= *at && *at < r.at + r.down) {
+                let since = down.at.as_secs_f64();
+                return Err((line, format!("the machine is down then, since {since} s")));
             }
-            let mut trial = self.with(&beginning, change.at, before);
-            let value = match &change.course {
-                Course::Is(value) => value.clone(),
-                Course::Samples(samples) => {
-                    samples.first().map_or(Err(Missing::NotPresent), |(_, v)| v.map(Owned::Number))
-                }
-                Course::Goes { to, .. } => Ok(Owned::Number(*to)),
-            };
-            let from = change.place.number(&trial);
-            let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
-            if !(field.set)(&mut trial, key, value) {
-                let mut members = Vec::new();
-                (field.visit)(&trial, &mut |key, _| members.push(format!("{}[{key}]", field.id)));
-                let member = if key.is_empty() { String::new() } else { format!("[{key}]") };
-                let there = if members.iter().all(|m| m.ends_with("[]")) {
-                    "nothing of it".to_owned()
-                } else {
-                    members.join(", ")
-                };
-                let id = field.id;
-                return Err((
-                    line,
-                    format!(
-                        "{id}{member} cannot have this value, or is not there; there is {there}"
-                    ),
-                ));
+            let over = self.reboots.iter().filter(|r| r.at + r.down <= *at).count();
+            if over > boots {
+                (trial, boots) = (beginning.clone(), over);
             }
-            if let Course::Goes { from: begins @ None, .. } = &mut self.changes[n].course {
-                *begins = Some(from.ok_or((line, "it has no number to go from".to_owned()))?);
+            place.try_on(&mut trial, course).map_err(|what| (line, what))?;
+            if let Course::Goes { from: None, .. } = course {
+                let from = place.number(&self.with(&beginning, *at, before));
+                let from = from.ok_or((line, "it has no number to go from".to_owned()))?;
+                self.changes[n].course.begin(from);
             }
         }
+        let mut next: BTreeMap<(&str, String), Duration> = BTreeMap::new();
+        for change in self.changes.iter_mut().rev() {
+            let place = (change.place.field.id, change.place.key.clone());
+            change.until = next.insert(place, change.at).unwrap_or(Duration::MAX);
+        }
         Ok(())
+    }
+}
+
+impl Course {
+    /// Begins at this number.
+    const fn begin(&mut self, number: f64) {
+        if let Self::Goes { from, .. } = self {
+            *from = Some(number);
+        }
     }
 }
 
@@ -279,6 +277,10 @@ impl Beginning {
 }
 
 impl Change {
+    const fn new(at: Duration, place: Place, course: Course) -> Self {
+        Self { at, place, course, until: Duration::MAX }
+    }
+
     /// The reading's value at a time, which is not before the change.
     fn value(&self, snapshot: &Snapshot, time: Duration) -> Reading<Owned> {
         match &self.course {
@@ -302,6 +304,32 @@ impl Change {
 }
 
 impl Place {
+    /// Puts where a course leads into a snapshot.
+    fn try_on(&self, trial: &mut Snapshot, course: &Course) -> Result<(), String> {
+        let Self { field, key, .. } = self;
+        let value = match course {
+            Course::Is(value) => value.clone(),
+            Course::Samples(samples) => {
+                samples.first().map_or(Err(Missing::NotPresent), |(_, v)| v.map(Owned::Number))
+            }
+            Course::Goes { to, .. } => Ok(Owned::Number(*to)),
+        };
+        let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
+        if (field.set)(trial, key, value) {
+            return Ok(());
+        }
+        let mut members = Vec::new();
+        (field.visit)(trial, &mut |key, _| members.push(format!("{}[{key}]", field.id)));
+        let member = if key.is_empty() { String::new() } else { format!("[{key}]") };
+        let there = if members.iter().all(|m| m.ends_with("[]")) {
+            "nothing of it".to_owned()
+        } else {
+            members.join(", ")
+        };
+        let id = field.id;
+        Err(format!("{id}{member} cannot have this value, or is not there; there is {there}"))
+    }
+
     /// Whether it is the same reading.
     fn same(&self, other: &Self) -> bool {
         self.field.id == other.field.id && self.key == other.key

@@ -105,12 +105,7 @@ impl Draft<'_> {
             return Err(format!("{} is there twice", key.trim()));
         }
         match key.trim() {
-            "kind" => {
-                let kind = Kind::ALL.iter().find(|kind| kind.as_str() == value);
-                self.kind = Some(*kind.ok_or_else(|| {
-                    format!("expected kind raw, reconstructed or invented, found {value:?}")
-                })?);
-            }
+            "kind" => self.kind = Some(Kind::named(value)?),
             "title" => value.clone_into(&mut self.title),
             "source" => value.clone_into(&mut self.source),
             "story" => self.story.push(value.to_owned()),
@@ -273,12 +268,12 @@ impl Draft<'_> {
                     here(format!("no such reason; there are {}", all.join(", ")))
                 })?;
                 let place = self::place(number, place).map_err(here)?;
-                into.changes.push(Change { at, place, course: Course::Is(Err(reason)) });
+                into.changes.push(Change::new(at, place, Course::Is(Err(reason))));
             }
             [name, "=", value @ ..] if !value.is_empty() => {
                 let place = place(number, name).map_err(here)?;
                 let course = course(place.field.unit, until, value).map_err(here)?;
-                into.changes.push(Change { at, place, course });
+                into.changes.push(Change::new(at, place, course));
             }
             _ => {
                 let what = "expected READING = VALUE, READING = FROM -> TO, READING missing REASON, \
@@ -342,7 +337,7 @@ impl Draft<'_> {
                 return Err(here(format!("{field} is there twice")));
             }
             let samples = times.iter().copied().zip(numbers).collect();
-            changes.push(Change { at, place, course: Course::Samples(samples) });
+            changes.push(Change::new(at, place, Course::Samples(samples)));
         }
         Ok(changes)
     }

@@ -211,6 +211,7 @@ impl Round<'_> {
         };
         gpu.uuid = ask(self, Text::Uuid);
         let known = known.filter(|known| known.uuid.is_ok() && known.uuid == gpu.uuid);
+        let mut known = known.cloned();
         for what in [
             Text::Name,
             Text::Bus,
@@ -219,15 +220,14 @@ impl Round<'_> {
             Text::ComputeCapability,
             Text::AddressingMode,
         ] {
-            *slot(&mut gpu, what) = match known.map(|known| slot(&mut known.clone(), what).clone())
-            {
+            *slot(&mut gpu, what) = match known.as_mut().map(|known| slot(known, what).clone()) {
                 Some(settled @ (Ok(_) | Err(Missing::Unsupported | Missing::NoSymbol))) => settled,
                 _ => ask(self, what),
             };
         }
         for kind in ClockKind::ALL {
             let place = *kind as usize;
-            gpu.clocks_max[place] = match known.map(|known| known.clocks_max[place]) {
+            gpu.clocks_max[place] = match known.as_ref().map(|known| known.clocks_max[place]) {
                 Some(settled @ (Ok(_) | Err(Missing::Unsupported | Missing::NoSymbol))) => settled,
                 _ => self.number(index, Number::ClockMax(*kind), CLOCK).map(hertz),
             };
