@@ -219,7 +219,7 @@ fn performance_state(observed: &Observed) -> Judged {
     let state = need("performance state", last.performance_state)?.0;
     let listed = need("processes", last.processes.as_ref().map_err(|m| *m))?.len();
     let context = if last.computes() { "with" } else { "without" };
-    let found = format!("P{state}, {listed} processes listed, {context} a compute context");
+    let found = format!("P{state}, processes listed: {listed}, {context} a compute context");
     // A context that opens or closes takes its time to show: it differs when it does all along.
     let told: Vec<bool> = observed.readings().filter_map(|(_, gpu)| as_expected(gpu)).collect();
     Ok(if told.is_empty() {
@@ -248,7 +248,7 @@ fn utilization(observed: &Observed) -> Judged {
     let highest = all.iter().copied().fold(0.0, f64::max);
     let mut powers = observed.readings().map(|(_, gpu)| gpu.mean_power());
     let busy = powers.all(|power| power.is_ok_and(|power| power > CERTAINLY_BUSY));
-    let found = format!("at most {:.0} % in {} readings", highest * 100.0, all.len());
+    let found = format!("at most {:.0} %, readings: {}", highest * 100.0, all.len());
     if highest == 0.0 && busy {
         return Ok(Outcome::differs(format!("{found}, at more than {} W", CERTAINLY_BUSY.0)));
     }
