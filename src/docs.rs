@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::config::table::{ROWS, amount, switched};
 use crate::model::fields::{self, Presence};
 use crate::model::gpu::{ClockKind, EventReason, Via};
+use crate::model::module::{EnergyRail, Limit, Rail};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
@@ -79,6 +80,9 @@ fn label_values(out: &mut String) {
         "clock": ClockKind,
         "reason of gb10_gpu_event_reason and gb10_gpu_event_reason_seconds_total": EventReason,
         "via": Via,
+        "rail of gb10_module_power_watts": Rail,
+        "rail of gb10_module_energy_joules_total": EnergyRail,
+        "limit": Limit,
         "lane": Lane,
         "source of gb10_source_state": Source,
         "state of gb10_source_state": SourceState,

@@ -208,6 +208,17 @@ impl Joules {
         Self(milli as f64 / 1e3)
     }
 
+    /// Whole millijoules, as the module's registers count; what is negative is none.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, which is what is wanted"
+    )]
+    pub fn whole_milli(self) -> u64 {
+        (self.0 * 1e3).round() as u64
+    }
+
     /// hwmon counts microjoules.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "precise to a microjoule up to 9 GJ")]

@@ -3,13 +3,15 @@
 mod support;
 
 use gb10_exporter::capture::{Capture, Kind};
-use gb10_exporter::export::{prometheus, status::Status};
+use gb10_exporter::export::status::{Figure, Status};
+use gb10_exporter::export::{prometheus, terminal};
 use gb10_exporter::model::frame::Frame;
+use gb10_exporter::model::module::{EnergyRail, Limit, Rail};
 use gb10_exporter::model::pool::{Exhaustion, Reader, Segment, Verdicts};
 use gb10_exporter::model::reading::Missing;
 use gb10_exporter::model::sharing::{Attribution, Holder};
 use gb10_exporter::sources;
-use gb10_exporter::units::{Bytes, GIB, KIB};
+use gb10_exporter::units::{Bytes, Count, GIB, Joules, KIB, Watts};
 use std::collections::BTreeSet;
 use std::path::Path;
 use support::{captures, frame, root};
@@ -205,6 +207,58 @@ fn a_container_without_sys_and_psi_still_tells_the_pool() {
     assert!(text.contains(
         "gb10_reading_missing{reading=\"nvidia.EnableSystemMemoryPools\",reason=\"denied\"} 1"
     ));
+}
+
+/// The optional driver's controller: on its box, and nowhere a trace of it without.
+#[test]
+fn the_power_controller_shows_where_its_driver_is_loaded() {
+    let f = frame(&load("spark-hugetlb"));
+    let m = &f.verdicts.module;
+    assert_eq!(m.budget(Limit::Pl1), Ok(Watts(17.95)));
+    assert_eq!(
+        [Limit::Pl1, Limit::Syspl1].map(|l| m.limit(l)),
+        [Ok(Watts(140.0)), Ok(Watts(231.0))]
+    );
+    assert_eq!(m.power(Rail::CpuE), Ok(Watts(0.012)));
+    assert_eq!(m.energy(EnergyRail::Pkg), Ok(Joules(0.0)), "counted from here");
+    assert_eq!((m.prochot, m.level), (Ok(false), Ok(Count(0))));
+    for (name, path) in captures().into_iter().filter(|(name, _)| name != "spark-hugetlb") {
+        let f = frame(&Capture::load(&path).unwrap());
+        assert!(!f.verdicts.module.known(), "{name}");
+        let status = Status::of(&f);
+        assert!(!String::from_utf8(status.to_json()).unwrap().contains("\"module\""), "{name}");
+        assert!(!terminal::render(&status, false).contains("Module"), "{name}");
+        let text = String::from_utf8(prometheus::encode(&f, None)).unwrap();
+        let module = |line: &str| line.starts_with("gb10_module_");
+        assert!(!text.lines().any(module), "{name}");
+    }
+}
+
+/// What the view for people says of the controller and of a peak, which no capture has.
+#[test]
+fn limits_signals_and_peaks_are_told_in_words() {
+    let mut status = Status::of(&frame(&load("spark-hugetlb")));
+    let line = |status: &Status, start: &str| {
+        let text = terminal::render(status, false);
+        text.lines().find(|line| line.trim_start().starts_with(start)).map(str::to_owned)
+    };
+    let whole = "Module: 17.9 of 140.0 W (pl1), 26.1 of 231.0 W (syspl1); system 24.9 W";
+    assert_eq!(line(&status, "Module").as_deref(), Some(whole));
+    assert_eq!(line(&status, "highest in"), None, "no hotter than now");
+    let missing = || Figure::Missing { missing: "not_available".to_owned() };
+    let module = status.module.as_mut().unwrap();
+    module.prochot = Figure::Value(true);
+    module.limits.get_mut("pl1").unwrap().limit_watts = missing();
+    module.limits.get_mut("syspl1").unwrap().used_watts = missing();
+    module.power_watts.insert("sys_total".to_owned(), missing());
+    let part = "Module: 17.9 W (pl1, no limit read), limit 231.0 W (syspl1); PROCHOT: the board slows the SoC down";
+    assert_eq!(line(&status, "Module").as_deref(), Some(part));
+    status.board_max_celsius.insert("15m".to_owned(), Figure::Value(84.04));
+    for (running, over) in [(190.0, "3 min 10 s"), (5000.0, "15 min 00 s")] {
+        status.exporter.running_seconds = running;
+        let want = format!("  highest in {over}: 84.0 °C");
+        assert_eq!(line(&status, "highest in"), Some(want));
+    }
 }
 
 /// A capture less one file.

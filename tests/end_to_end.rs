@@ -170,14 +170,15 @@ fn a_scrape_may_ask_for_some_collectors() {
         [
             "gb10_zone_temperature_celsius",
             "gb10_zone_trip_celsius",
-            "gb10_board_temperature_celsius"
+            "gb10_board_temperature_celsius",
+            "gb10_board_temperature_max_celsius"
         ]
     );
     assert!(thermal.contains("gb10_lane_ticks_total"), "what is said about the exporter stays");
     let two = exporter.get("/metrics?collect%5B%5D=thermal&collect%5B%5D=pressure");
-    assert_eq!(families(&two).len(), 4);
+    assert_eq!(families(&two).len(), 5);
     let rest = exporter.get("/metrics?exclude[]=thermal&exclude[]=pressure");
-    assert_eq!(families(&rest).len() + 4, families(&all).len());
+    assert_eq!(families(&rest).len() + 5, families(&all).len());
     promtool(&rest);
     for (query, says) in [
         ("collect[]=thermal&exclude[]=vmstat", "collect[] and exclude[] cannot be combined\n"),

@@ -2,8 +2,9 @@
 
 use super::{Metric, Samples, flag, metric};
 use crate::model::frame::Frame;
+use crate::model::pool::Window;
 use crate::model::reading::Reading;
-use crate::units::Count;
+use crate::units::{Celsius, Count};
 
 fn text(reading: &Reading<String>) -> Option<&str> {
     reading.as_deref().ok()
@@ -68,6 +69,19 @@ pub(super) const ROWS: &[Metric] = &[
         "/sys/class/thermal",
         "Temperature of the hottest thermal zone that could be read. The GPU die reads about ten degrees less.",
         |f, out| out.one(f.verdicts.hottest.as_ref().map_err(|m| *m), |(_, t)| t.0)
+    ),
+    metric!(
+        "gb10_board_temperature_max_celsius",
+        Gauge,
+        Celsius,
+        ["window"],
+        [Thermal],
+        Stable,
+        "/sys/class/thermal, every second",
+        "Highest temperature of the hottest thermal zone within the window. From 93 to 96 degrees boxes are one step from the power-off, and a peak may fall between two scrapes.",
+        |f, out| for (window, temperature) in Window::ALL.iter().zip(f.verdicts.board_max) {
+            out.each([window.as_str().into()], temperature, |Celsius(t)| t);
+        }
     ),
     metric!(
         "gb10_machine_info",

@@ -7,6 +7,7 @@ mod gpu;
 mod health;
 mod machine;
 mod memory;
+mod module;
 mod pool;
 mod process;
 pub mod verdicts;
@@ -136,7 +137,7 @@ pub(crate) fn flag(on: bool) -> f64 {
 
 /// Every metric, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [pool::ROWS, gpu::ROWS, memory::ROWS, machine::ROWS, health::ROWS, process::ROWS]
+    [pool::ROWS, gpu::ROWS, memory::ROWS, machine::ROWS, module::ROWS, health::ROWS, process::ROWS]
         .into_iter()
         .flatten()
 }

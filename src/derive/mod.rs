@@ -2,6 +2,8 @@
 //!
 //! No clock, no input or output, no logging, no metric names. Time enters through the snapshot.
 
+mod board;
+mod module;
 pub mod partition;
 pub mod pool;
 mod sharing;
@@ -23,6 +25,8 @@ use crate::units::Celsius;
 pub struct State {
     pool: pool::State,
     parts: sharing::Known,
+    board: board::State,
+    module: module::State,
     /// What was learned about the idle box; the engine keeps it from run to run.
     pub idle: unaccounted::Idle,
 }
@@ -43,7 +47,10 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
         unaccounted::derive(&mut state.idle, snapshot, &pool.partition, &gpus, thresholds);
     let cuda_free = sharing::cuda_free(&state.parts, snapshot, &gpus, pool.free);
     let cuda_blind = cuda_free.and_then(|free| Ok(pool.available?.signed_less(free)));
-    Verdicts { hottest: hottest(&snapshot.zones), pool, gpus, unaccounted, cuda_free, cuda_blind }
+    let hottest = hottest(&snapshot.zones);
+    let board_max = board::derive(&mut state.board, snapshot, &hottest);
+    let module = module::derive(&mut state.module, snapshot);
+    Verdicts { pool, hottest, board_max, module, gpus, unaccounted, cuda_free, cuda_blind }
 }
 
 /// The board's temperature is that of its hottest zone: any of them can cut the power, and the die

@@ -17,13 +17,13 @@ pub enum Keep {
 /// Holds only samples that can still become the extreme, oldest first, each better than all after
 /// it; so it never holds more than one sample a tick of the window.
 #[derive(Clone, Debug)]
-pub struct Extreme {
+pub struct Extreme<T = u64> {
     keep: Keep,
     length: Duration,
-    candidates: VecDeque<(Duration, u64)>,
+    candidates: VecDeque<(Duration, T)>,
 }
 
-impl Extreme {
+impl<T: Copy + PartialOrd> Extreme<T> {
     /// An empty window.
     #[must_use]
     pub const fn new(keep: Keep, length: Duration) -> Self {
@@ -36,8 +36,8 @@ impl Extreme {
     }
 
     /// Adds a sample taken at `at`.
-    pub fn push(&mut self, at: Duration, value: u64) {
-        let beaten = |old: u64| match self.keep {
+    pub fn push(&mut self, at: Duration, value: T) {
+        let beaten = |old: T| match self.keep {
             Keep::Min => old >= value,
             Keep::Max => old <= value,
         };
@@ -57,7 +57,7 @@ impl Extreme {
 
     /// The extreme, if there is a sample in the window.
     #[must_use]
-    pub fn get(&self) -> Option<u64> {
+    pub fn get(&self) -> Option<T> {
         self.candidates.front().map(|&(_, value)| value)
     }
 }

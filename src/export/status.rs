@@ -4,8 +4,10 @@
 //! keys may appear within format 1; none changes its meaning.
 
 mod gpu;
+mod module;
 
 pub use gpu::{CudaPart, DriverPart, GpuPart, UnaccountedPart};
+pub use module::{LimitPart, ModulePart};
 
 use crate::model::event::Event;
 use crate::model::fields;
@@ -83,6 +85,12 @@ pub struct Status {
     pub zones: Vec<ZonePart>,
     /// The hottest of those that could be read.
     pub hottest_zone: Figure<String>,
+    /// Its highest temperature by window.
+    #[serde(default)]
+    pub board_max_celsius: Map<Figure<f64>>,
+    /// The module's power controller, where the optional driver tells of it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub module: Option<ModulePart>,
     /// The boot.
     pub boot: BootPart,
     /// Sources by name.
@@ -307,6 +315,10 @@ impl Status {
                 frame.verdicts.hottest.as_ref().map_err(|m| *m),
                 |(name, _)| name.clone(),
             ),
+            board_max_celsius: map(Window::ALL, Window::as_str, |i, _| {
+                Figure::of(frame.verdicts.board_max[i], |Celsius(t)| t)
+            }),
+            module: module::module(frame),
             boot: BootPart {
                 booted: Figure::of(s.stat.boot_time, |t| t.0),
                 previous_unclean: Figure::of(frame.boot.unclean, |u| u),

@@ -1,5 +1,6 @@
 //! The status as a person reads it in a terminal.
 
+mod board;
 mod gpu;
 
 use super::looks::{Look, in_bar, look};
@@ -12,8 +13,6 @@ use std::fmt::Write;
 
 /// Width of the bar.
 const BAR: usize = 64;
-/// Thermal zones on a line: with their longest names these fit 80 columns.
-const ZONES_PER_LINE: usize = 4;
 /// Events shown.
 const EVENTS: usize = 5;
 
@@ -28,7 +27,8 @@ pub fn render(status: &Status, colour: bool) -> String {
         .and_then(|()| left(&mut out, status))
         .and_then(|()| trend(&mut out, status))
         .and_then(|()| gpu::gpus(&mut out, status))
-        .and_then(|()| board(&mut out, status))
+        .and_then(|()| board::board(&mut out, status))
+        .and_then(|()| board::module(&mut out, status))
         .and_then(|()| events(&mut out, status))
         .and_then(|()| unread(&mut out, status));
     out
@@ -250,24 +250,6 @@ fn trend(out: &mut String, status: &Status) -> Written {
             _ => format!("{} of {} used", Bytes(used), Bytes(*size)),
         };
         writeln!(out, "Swap: {words}.")?;
-    }
-    writeln!(out)
-}
-
-fn board(out: &mut String, status: &Status) -> Written {
-    let read: Vec<_> =
-        status.zones.iter().filter_map(|z| Some((z.zone.as_str(), *z.celsius.value()?))).collect();
-    let Figure::Value(name) = &status.hottest_zone else { return Ok(()) };
-    let Some(zone) = status.zones.iter().find(|zone| zone.zone == *name) else { return Ok(()) };
-    let hottest = zone.celsius.value().copied().unwrap_or_default();
-    let trip = zone.critical_celsius.value();
-    let trip = trip
-        .map(|t| format!("; the firmware says that it cuts power at {t:.1} °C"))
-        .unwrap_or_default();
-    writeln!(out, "Board: hottest zone {name} {hottest:.1} °C{trip}")?;
-    for line in read.chunks(ZONES_PER_LINE) {
-        let line: Vec<String> = line.iter().map(|(name, t)| format!("{name} {t:.1}")).collect();
-        writeln!(out, "  {}", line.join("  "))?;
     }
     writeln!(out)
 }

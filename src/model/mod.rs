@@ -12,6 +12,7 @@ pub mod frame;
 pub mod gpu;
 pub mod machine;
 pub mod memory;
+pub mod module;
 pub mod moment;
 pub mod pool;
 pub mod pressure;

@@ -1,5 +1,6 @@
 //! Verdicts on the memory pool: what is left, in which parts, for whom, and for how long.
 
+use super::module::Module;
 use super::reading::{Missing, Reading};
 use super::sharing::{GpuMemory, Unaccounted};
 use crate::units::{Bytes, BytesPerSecond, Celsius, Seconds, SignedBytes};
@@ -192,6 +193,10 @@ pub struct Verdicts {
     pub pool: Pool,
     /// The hottest thermal zone that could be read, and its temperature.
     pub hottest: Reading<(String, Celsius)>,
+    /// The highest temperature of the hottest zone, by window.
+    pub board_max: [Reading<Celsius>; Window::ALL.len()],
+    /// The module's power controller, where the optional driver tells of it.
+    pub module: Module,
     /// What is known about each GPU's memory, by index.
     pub gpus: Reading<Vec<GpuMemory>>,
     /// Who holds what the kernel has no account of.

@@ -31,6 +31,8 @@ pub enum SensorValue {
     Energy(Joules),
     /// A fan's figure as the chip gives it; ACPI fans report states here, not revolutions.
     Fan(u64),
+    /// A state of the chip as it gives it: a flag or a level, not a measurement.
+    State(u64),
 }
 
 impl SensorValue {
@@ -41,7 +43,7 @@ impl SensorValue {
             Self::Temperature(Celsius(v)) | Self::Power(Watts(v)) | Self::Energy(Joules(v)) => {
                 Value::Float(v)
             }
-            Self::Fan(v) => Value::Uint(v),
+            Self::Fan(v) | Self::State(v) => Value::Uint(v),
         }
     }
 
@@ -52,39 +54,65 @@ impl SensorValue {
             Self::Temperature(_) => Unit::Celsius,
             Self::Power(_) => Unit::Watts,
             Self::Energy(_) => Unit::Joules,
-            Self::Fan(_) => Unit::Count,
+            Self::Fan(_) | Self::State(_) => Unit::Count,
         }
     }
 }
 
-/// One input of one hwmon chip.
+/// What a hwmon sensor's name ends with when it is the limit of the input and not the input.
+pub const CAP: &str = ".cap";
+
+/// One input of one hwmon chip, the limit of one, or one of the chip's states.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HwmonSensor {
     /// `spbm.power1.sys_total`: chip by name (the order of chips changes), input, label if any.
+    /// `spbm.power11.pl1.cap` is the limit of an input, `spbm.prochot` a state.
     pub name: String,
     /// Its value.
     pub value: Reading<SensorValue>,
 }
 
+/// A sensor's name in its parts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SensorName<'a> {
+    /// The chip.
+    pub chip: &'a str,
+    /// What the input's file is called, without its number: `power`.
+    pub kind: &'a str,
+    /// The driver's label, empty where there is none.
+    pub label: &'a str,
+    /// Whether it is the limit of the input.
+    pub cap: bool,
+}
+
 impl HwmonSensor {
+    /// Its name in parts.
+    #[must_use]
+    pub fn parts(&self) -> SensorName<'_> {
+        let (chip, rest) = self.name.split_once('.').unwrap_or((&self.name, ""));
+        let (rest, cap) = rest.strip_suffix(CAP).map_or((rest, false), |input| (input, true));
+        let (input, label) = rest.split_once('.').unwrap_or((rest, ""));
+        let kind = input.trim_end_matches(|c: char| c.is_ascii_digit());
+        SensorName { chip, kind, label, cap }
+    }
+
     /// Takes another value of the kind that it has; false when it cannot.
     pub fn set(&mut self, value: Reading<Value<'_>>) -> bool {
         self.value = match (&self.value, value) {
             (_, Err(reason)) => Err(reason),
             (Ok(kind), Ok(value)) => {
-                let number = match value {
-                    Value::Uint(n) => crate::units::Count(n).as_f64(),
-                    Value::Float(x) => x,
+                let (number, whole) = match value {
+                    Value::Uint(n) => (crate::units::Count(n).as_f64(), Some(n)),
+                    Value::Float(x) => (x, None),
                     Value::Text(_) => return false,
                 };
-                Ok(match kind {
-                    SensorValue::Temperature(_) => SensorValue::Temperature(Celsius(number)),
-                    SensorValue::Power(_) => SensorValue::Power(Watts(number)),
-                    SensorValue::Energy(_) => SensorValue::Energy(Joules(number)),
-                    SensorValue::Fan(_) => match value {
-                        Value::Uint(n) => SensorValue::Fan(n),
-                        _ => return false,
-                    },
+                Ok(match (kind, whole) {
+                    (SensorValue::Temperature(_), _) => SensorValue::Temperature(Celsius(number)),
+                    (SensorValue::Power(_), _) => SensorValue::Power(Watts(number)),
+                    (SensorValue::Energy(_), _) => SensorValue::Energy(Joules(number)),
+                    (SensorValue::Fan(_), Some(n)) => SensorValue::Fan(n),
+                    (SensorValue::State(_), Some(n)) => SensorValue::State(n),
+                    (SensorValue::Fan(_) | SensorValue::State(_), None) => return false,
                 })
             }
             // Which kind it would be is not known.
@@ -126,7 +154,7 @@ pub const FAMILIES: &[Field] = &[
         None,
         Optional,
         Hwmon,
-        " A hwmon input in the unit that its kind has (celsius, watts, joules, a fan's figure).",
+        " A hwmon input in the unit that its kind has (celsius, watts, joules, a fan's figure, a state); of a chip that keeps to limits also these, as `.cap`, and its states.",
         hwmon,
         |sensor, out| out(
             &sensor.name,
