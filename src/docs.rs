@@ -10,6 +10,7 @@ use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
 use crate::model::reading::Missing;
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Lane, Source, SourceState};
+use crate::model::throttle::{CapChange, Input, NEEDS, ThrottleState};
 use crate::thresholds::Thresholds;
 use clap::Command;
 use std::fmt::Write;
@@ -40,6 +41,7 @@ pub fn metrics() -> String {
         );
     }
     label_values(&mut out);
+    needs(&mut out);
     let _ = write!(
         out,
         "\n## Readings\n\nWhat is read, and where: the values of the label `reading`, and the keys of `readings` in `/api/v1/status`.\n\
@@ -80,6 +82,9 @@ fn label_values(out: &mut String) {
         "clock": ClockKind,
         "reason of gb10_gpu_event_reason and gb10_gpu_event_reason_seconds_total": EventReason,
         "via": Via,
+        "state of gb10_throttle_state; kind of its counters": ThrottleState,
+        "input": Input,
+        "change": CapChange,
         "rail of gb10_module_power_watts": Rail,
         "rail of gb10_module_energy_joules_total": EnergyRail,
         "limit": Limit,
@@ -87,6 +92,22 @@ fn label_values(out: &mut String) {
         "source of gb10_source_state": Source,
         "state of gb10_source_state": SourceState,
         "reason of gb10_reading_missing": Missing,
+    }
+}
+
+/// What each state of a GPU is judged by.
+fn needs(out: &mut String) {
+    let _ = write!(
+        out,
+        "\n## What each throttle state needs\n\nWhile an input is missing, the states that need it cannot be told \
+         (`gb10_throttle_unreachable`); the others can.\n\n| state | needs |\n| --- | --- |\n"
+    );
+    for (state, groups) in NEEDS {
+        let one_of = |group: &&[Input]| {
+            group.iter().map(|input| input.as_str()).collect::<Vec<_>>().join(" or ")
+        };
+        let groups: Vec<String> = groups.iter().map(one_of).collect();
+        let _ = writeln!(out, "| `{}` | {} |", state.as_str(), groups.join("; "));
     }
 }
 

@@ -1,6 +1,6 @@
 //! Every number that decides anything, once: its unit, default, range and where it comes from.
 
-use crate::units::{Bytes, BytesPerSecond, Count, Ratio, Seconds, Unit};
+use crate::units::{Bytes, BytesPerSecond, Celsius, Count, Hertz, Ratio, Seconds, Unit, Watts};
 
 /// A threshold's value as documents and configuration see it, in the row's unit.
 pub trait Number: Copy {
@@ -32,35 +32,22 @@ impl Number for Count {
     }
 }
 
-impl Number for Seconds {
-    const UNIT: Unit = Unit::Seconds;
-    fn number(self) -> f64 {
-        self.0
-    }
-    fn from_number(number: f64) -> Self {
-        Self(number)
-    }
+/// A threshold whose type is a number with a unit's name.
+macro_rules! float_number {
+    ($($name:ident)+) => {$(
+        impl Number for $name {
+            const UNIT: Unit = Unit::$name;
+            fn number(self) -> f64 {
+                self.0
+            }
+            fn from_number(number: f64) -> Self {
+                Self(number)
+            }
+        }
+    )+};
 }
 
-impl Number for Ratio {
-    const UNIT: Unit = Unit::Ratio;
-    fn number(self) -> f64 {
-        self.0
-    }
-    fn from_number(number: f64) -> Self {
-        Self(number)
-    }
-}
-
-impl Number for BytesPerSecond {
-    const UNIT: Unit = Unit::BytesPerSecond;
-    fn number(self) -> f64 {
-        self.0
-    }
-    fn from_number(number: f64) -> Self {
-        Self(number)
-    }
-}
+float_number!(Seconds Ratio BytesPerSecond Watts Celsius Hertz);
 
 #[expect(
     clippy::cast_possible_truncation,
@@ -199,6 +186,135 @@ thresholds! {
     /// the pool.
     whole_pool_within: Ratio = "gpu.whole_pool_within", Ratio(0.1), Ratio(0.0), Ratio(0.5),
         because "A pool of 121.7 GiB is sold as 128 GB: 5 % apart, with room for what firmware keeps.";
+    /// A GPU whose minute has less utilization than this is idle.
+    idle_below: Ratio = "throttle.idle_below", Ratio(0.05), Ratio(0.0), Ratio(0.5),
+        because "An idle box says 0 %; a desktop or a request now and then adds a few.";
+    /// A GPU whose minute has at least this much utilization is busy.
+    busy_from: Ratio = "throttle.busy_from", Ratio(0.8), Ratio(0.1), Ratio(1.0),
+        because "A busy GB10 says 96 %; a training run with single samples of 46 to 57 % between its steps has minutes of 88 % and more.";
+    /// How far utilization must go back beyond its limit before a GPU is no longer idle or busy.
+    utilization_hysteresis: Ratio = "throttle.utilization_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(0.5),
+        because "A judgement: two samples of a minute that catch a pause between steps.";
+    /// A single sample with at least this much utilization is a busy one.
+    busy_sample_from: Ratio = "throttle.busy_sample_from", Ratio(0.9), Ratio(0.1), Ratio(1.0),
+        because "Boxes with a power-delivery fault said 94 to 96 %, so do healthy ones under load.";
+    /// Nothing is concluded from less than this of the first minute.
+    first_after: Seconds = "throttle.first_after", Seconds(30.0), Seconds(1.0), Seconds(60.0),
+        because "A judgement: half of the minute that means are taken over.";
+    /// The time over which power must be flat and temperature climb, and for which clock must be lost.
+    throttle_window: Seconds = "throttle.window", Seconds(600.0), Seconds(120.0), Seconds(3600.0),
+        because "A box that starts to work heats up for minutes; after ten the fan has answered.";
+    /// Power is flat when the means of its minutes lie within this range.
+    flat_range: Watts = "throttle.flat_range", Watts(5.0), Watts(0.1), Watts(50.0),
+        because "On recorded plateaus near 90 W the means of minutes lie within 3 W while samples spread over 8.";
+    /// How far power must leave what it is judged by before the judgement changes.
+    power_hysteresis: Watts = "throttle.power_hysteresis", Watts(2.0), Watts(0.0), Watts(20.0),
+        because "A judgement: as much as the means of minutes differ on a recorded plateau.";
+    /// Temperature climbs when the last minute is this much warmer than the first of the window.
+    climb_from: Celsius = "throttle.climb_from", Celsius(3.0), Celsius(0.1), Celsius(50.0),
+        because "On a recorded plateau of 25 minutes the means of minutes stay within 2 degrees.";
+    /// A GPU at this temperature is hot, whether it climbs or not.
+    hot_from: Celsius = "throttle.hot_from", Celsius(83.0), Celsius(40.0), Celsius(110.0),
+        because "82 degrees is what a healthy saturated box settles at, without a microsecond of thermal slowdown; of samples with a thermal reason most lie at 82 and above.";
+    /// How far temperature must go back before it no longer counts as hot or climbing.
+    temperature_hysteresis: Celsius = "throttle.temperature_hysteresis", Celsius(1.0), Celsius(0.0), Celsius(20.0),
+        because "The GPU tells whole degrees.";
+    /// Without a module that tells its limit, a GPU below this power is not at one.
+    cap_power_from: Watts = "throttle.cap_power_from", Watts(80.0), Watts(1.0), Watts(1000.0),
+        because "Plateaus at the limit are recorded at 88 to 105 W; decoding peaks at 81 W with clocks free to rise.";
+    /// Power within this share of its own maximum, or of the module's limit, is at it.
+    cap_power_within: Ratio = "throttle.cap_power_within", Ratio(0.05), Ratio(0.0), Ratio(0.5),
+        because "Samples of a recorded plateau spread by 9 % and the means of its minutes by 3.";
+    /// A clock this far below the job's own first steady minutes is lost.
+    clock_lost: Ratio = "throttle.clock_lost", Ratio(0.1), Ratio(0.01), Ratio(0.9),
+        because "On a recorded plateau of 25 minutes the means of minutes differ by 2 %.";
+    /// How far a lost clock must come back before it counts as there again.
+    clock_hysteresis: Ratio = "throttle.clock_hysteresis", Ratio(0.02), Ratio(0.0), Ratio(0.5),
+        because "As much as the means of minutes differ on a recorded plateau.";
+    /// Minutes are alike when their power differs by at most this share.
+    like_power: Ratio = "throttle.like_power", Ratio(0.15), Ratio(0.0), Ratio(1.0),
+        because "The same work at clocks that heat holds down by a tenth draws about that much less; other work (47 W against 90) differs by half.";
+    /// Minutes are alike when their utilization differs by at most this much.
+    like_utilization: Ratio = "throttle.like_utilization", Ratio(0.05), Ratio(0.0), Ratio(1.0),
+        because "Minutes of one recorded training run lie between 88 and 96 %.";
+    /// Minutes are compared when at least this share of the window's is alike.
+    alike_share: Ratio = "throttle.alike_share", Ratio(0.8), Ratio(0.1), Ratio(1.0),
+        because "Training runs pause for an evaluation or a checkpoint every few minutes.";
+    /// Under a thermal reason for at least this share of the time, a GPU loses work to heat.
+    event_share: Ratio = "throttle.event_share", Ratio(0.2), Ratio(0.001), Ratio(1.0),
+        because "Counters of 28 s and 173 s in all are recorded on boxes that worked on; a box that loses a fifth of its time does not.";
+    /// The time over which that share is taken.
+    event_window: Seconds = "throttle.event_window", Seconds(300.0), Seconds(10.0), Seconds(3600.0),
+        because "A judgement: a burst of heat when a job starts is over by then.";
+    /// How far the share must fall below its limit before the loss is over.
+    event_hysteresis: Ratio = "throttle.event_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(1.0),
+        because "A judgement: half of the limit.";
+    /// A GPU that is not busy for this long has ended its job; what comes then is another one.
+    job_gap: Seconds = "throttle.job_gap", Seconds(300.0), Seconds(60.0), Seconds(3600.0),
+        because "Evaluations and checkpoints take a minute or two; between two jobs somebody types.";
+    /// A power-delivery fault is judged over this time.
+    fault_window: Seconds = "throttle.fault_window", Seconds(180.0), Seconds(10.0), Seconds(3600.0),
+        because "A judgement: it does not come and go, so three minutes lose nothing, and no start of a job lasts as long.";
+    /// A fault shows in at least this share of the busy samples.
+    fault_share: Ratio = "throttle.fault_share", Ratio(0.8), Ratio(0.1), Ratio(1.0),
+        because "The median of a recorded fault is 799 MHz at 19.5 W; single samples can catch a change of work.";
+    /// Fewer busy samples than this share of the window prove nothing.
+    fault_busy_share: Ratio = "throttle.fault_busy_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
+        because "A judgement: a fault is told from a box that works.";
+    /// At most this SM clock under load is that of a fault.
+    fault_clock_max: Hertz = "throttle.fault_clock_max", Hertz(1.0e9), Hertz(1.0e8), Hertz(3.0e9),
+        because "Faulty boxes run at 500 to 850 MHz; owners cap healthy ones at 1500 to 2300 MHz.";
+    /// At most this power under load is that of a fault.
+    fault_power_max: Watts = "throttle.fault_power_max", Watts(30.0), Watts(1.0), Watts(500.0),
+        because "Faulty boxes draw 14 to 20 W; normal decoding draws 32 to 36 W at 94 %.";
+    /// A busy sample with at least this SM clock proves that power is delivered.
+    fault_normal_clock: Hertz = "throttle.fault_normal_clock", Hertz(1.4e9), Hertz(1.0e8), Hertz(3.0e9),
+        because "The published limit between faulty and healthy clocks under load.";
+    /// A GPU that spins without doing work is judged over this time.
+    stall_window: Seconds = "throttle.stall_window", Seconds(600.0), Seconds(60.0), Seconds(3600.0),
+        because "A judgement: waiting for a peer or for a compiler is over by then.";
+    /// It spins when this share of the samples shows it.
+    stall_share: Ratio = "throttle.stall_share", Ratio(0.8), Ratio(0.1), Ratio(1.0),
+        because "A judgement: a server that gets a request now and then is not stalled.";
+    /// How far that share must fall before it is over.
+    stall_share_hysteresis: Ratio = "throttle.stall_share_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(1.0),
+        because "A judgement: a minute of the ten.";
+    /// Busy below this power does no work.
+    stall_power_below: Watts = "throttle.stall_power_below", Watts(28.0), Watts(1.0), Watts(500.0),
+        because "An idle context draws 10 to 11.5 W at full clocks; the lightest decoding on record draws 32 W.";
+    /// It spins at full clocks, at least at this one.
+    stall_clock_from: Hertz = "throttle.stall_clock_from", Hertz(2.0e9), Hertz(1.0e8), Hertz(3.0e9),
+        because "With nothing to hold them clocks are at 2.2 to 2.5 GHz; lower ones have another cause.";
+    /// A GPU whose memory grew by this much within the window is loading, and waits for the disk.
+    loading_from: Bytes = "throttle.loading_from", Bytes::from_gib(1), Bytes::from_mib(16), Bytes::from_gib(64),
+        because "Models load at 0.1 to 2 GiB/s; a job that has loaded grows by less in ten minutes.";
+    /// The highest clock under load is taken for at least this, until a higher one is seen.
+    learned_clock_floor: Hertz = "clock.learned_floor", Hertz(2.385e9), Hertz(1.0e9), Hertz(3.0e9),
+        because "The lowest of the clocks that healthy boxes have at light load: a box that was capped from the start must not teach that this is its best.";
+    /// A clock cap is looked for over this time.
+    clock_cap_window: Seconds = "clock.cap_window", Seconds(600.0), Seconds(60.0), Seconds(3600.0),
+        because "A judgement: no two phases of a job hold one clock for ten minutes without a cap.";
+    /// A cap is this far below the highest clock under load; nearer ones cannot be told from it.
+    clock_cap_margin: Ratio = "clock.cap_margin", Ratio(0.05), Ratio(0.01), Ratio(0.5),
+        because "Uncapped boxes were watched for hours between 2385 and 2405 MHz, with 2463 to 2522 MHz seen at lighter load.";
+    /// Under a cap the clock stays within this of it.
+    clock_cap_spread: Hertz = "clock.cap_spread", Hertz(15.0e6), Hertz(1.0e6), Hertz(2.0e8),
+        because "Clocks move in steps of 7 MHz; a clock that power governs wanders by 100 MHz and more.";
+    /// Power of the GPU that is normal at full load.
+    gpu_sustained: Watts = "power.gpu_sustained", Watts(100.0), Watts(1.0), Watts(2000.0),
+        because "88 to 92.5 W are recorded under stress and 105 W at most: a plateau near 100 W is the platform, not a fault.";
+    /// Power that the module is built for.
+    module_rated: Watts = "power.module_rated", Watts(140.0), Watts(1.0), Watts(2000.0),
+        because "The SoC's design power, and the limit that its firmware sets for the module.";
+    /// Power that the supply is rated for.
+    supply_rated: Watts = "power.supply_rated", Watts(240.0), Watts(1.0), Watts(5000.0),
+        because "The rating of the supply (USB-C PD 3.1, 48 V at 5 A), not a load figure: whole boxes peak at 168 to 171 W.";
+    /// Where boards begin to cut the power.
+    board_cutoff_from: Celsius = "board.cutoff_from", Celsius(93.0), Celsius(40.0), Celsius(120.0),
+        because "A hottest zone of 93 to 96 degrees is one step from a sudden power-off, although the firmware states 104.8.";
+    /// Where boards have cut the power at the latest.
+    board_cutoff_to: Celsius = "board.cutoff_to", Celsius(96.0), Celsius(40.0), Celsius(120.0),
+        because "The plateau that throttling holds; nobody has reported a board above it for long.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

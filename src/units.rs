@@ -268,6 +268,34 @@ impl Seconds {
     }
 }
 
+/// For people: `88.1 W`.
+impl fmt::Display for Watts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.1} W", self.0))
+    }
+}
+
+/// For people: `82.4 °C`.
+impl fmt::Display for Celsius {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.1} °C", self.0))
+    }
+}
+
+/// For people: `2405 MHz`.
+impl fmt::Display for Hertz {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.0} MHz", self.0 / 1e6))
+    }
+}
+
+/// For people: `96 %`.
+impl fmt::Display for Ratio {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&format!("{:.0} %", self.0 * 100.0))
+    }
+}
+
 /// For people: `1 h 04 min`, `3 min 10 s`, `8 s`.
 impl fmt::Display for Seconds {
     #[expect(

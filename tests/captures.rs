@@ -297,13 +297,14 @@ fn series(f: &Frame) -> std::collections::BTreeMap<String, String> {
 
 /// Whether a series may have another value when `path` is gone. Two figures are remainders or maxima:
 /// they go on with one input less, and what is unknown takes what cannot be given to anybody else. An info metric leaves the label empty. A zone without its ACPI name
-/// is named by its index. The page size has a second source.
+/// is named by its index. The page size has a second source. What cannot be told without it is named.
 fn may_move(path: &str, name: &str) -> bool {
     name.contains("segment=\"unaccounted\"")
-        || name.starts_with("gb10_board_temperature")
+        || name.starts_with("gb10_board_")
         || name.contains("holder=\"unknown\"")
         || name.starts_with("gb10_pool_attribution")
         || (path == "/proc/meminfo" && name.starts_with("gb10_gpu_memory_"))
+        || (path == "/proc/meminfo" && name.contains("input=\"held_memory\""))
         || (name.contains("_info{") && name.contains("=\"\""))
         || (path.ends_with("device/path") && name.starts_with("gb10_zone"))
 }

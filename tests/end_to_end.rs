@@ -168,6 +168,8 @@ fn a_scrape_may_ask_for_some_collectors() {
     assert_eq!(
         families(&thermal),
         [
+            "gb10_temperature_threshold_celsius",
+            "gb10_board_margin_celsius",
             "gb10_zone_temperature_celsius",
             "gb10_zone_trip_celsius",
             "gb10_board_temperature_celsius",
@@ -176,9 +178,9 @@ fn a_scrape_may_ask_for_some_collectors() {
     );
     assert!(thermal.contains("gb10_lane_ticks_total"), "what is said about the exporter stays");
     let two = exporter.get("/metrics?collect%5B%5D=thermal&collect%5B%5D=pressure");
-    assert_eq!(families(&two).len(), 5);
+    assert_eq!(families(&two).len(), 7);
     let rest = exporter.get("/metrics?exclude[]=thermal&exclude[]=pressure");
-    assert_eq!(families(&rest).len() + 5, families(&all).len());
+    assert_eq!(families(&rest).len() + 7, families(&all).len());
     promtool(&rest);
     for (query, says) in [
         ("collect[]=thermal&exclude[]=vmstat", "collect[] and exclude[] cannot be combined\n"),

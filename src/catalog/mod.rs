@@ -9,6 +9,7 @@ mod machine;
 mod memory;
 mod module;
 mod pool;
+mod power;
 mod process;
 pub mod verdicts;
 
@@ -137,9 +138,18 @@ pub(crate) fn flag(on: bool) -> f64 {
 
 /// Every metric, in the order in which they are shown.
 pub fn all() -> impl Iterator<Item = &'static Metric> {
-    [pool::ROWS, gpu::ROWS, memory::ROWS, machine::ROWS, module::ROWS, health::ROWS, process::ROWS]
-        .into_iter()
-        .flatten()
+    [
+        pool::ROWS,
+        gpu::ROWS,
+        power::ROWS,
+        memory::ROWS,
+        machine::ROWS,
+        module::ROWS,
+        health::ROWS,
+        process::ROWS,
+    ]
+    .into_iter()
+    .flatten()
 }
 
 /// A metric's samples from a frame.

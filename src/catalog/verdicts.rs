@@ -3,9 +3,10 @@
 
 use crate::model::frame::Frame;
 use crate::model::pool::{Exhaustion, Reader};
-use crate::model::reading::Reading;
+use crate::model::reading::{Missing, Reading};
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Source, SourceState};
+use crate::model::throttle::ThrottleState;
 use crate::units::{Bytes, GIB};
 
 /// One verdict.
@@ -105,6 +106,43 @@ pub const VERDICTS: &[Verdict] = &[
         read: |f, out| {
             for gpu in f.verdicts.gpus.iter().flatten() {
                 out(&gpu.index.to_string(), gpu.sharing.as_str(), gpu.basis.as_str().to_owned());
+            }
+        },
+    },
+    Verdict {
+        name: "gpu.throttle",
+        states: || ThrottleState::ALL.iter().map(|state| state.as_str()).collect(),
+        read: |f, out| {
+            for gpu in &f.verdicts.throttle {
+                out(&gpu.index.to_string(), gpu.state().as_str(), gpu.evidence.clone());
+            }
+        },
+    },
+    Verdict {
+        name: "gpu.signature",
+        states: || YES_NO.to_vec(),
+        read: |f, out| {
+            for gpu in &f.verdicts.throttle {
+                let evidence = match gpu.signature {
+                    Ok(true) => gpu.evidence.clone(),
+                    Ok(false) => String::new(),
+                    Err(reason) => reason.as_str().to_owned(),
+                };
+                out(&gpu.index.to_string(), yes_no(gpu.signature), evidence);
+            }
+        },
+    },
+    Verdict {
+        name: "gpu.clock_cap",
+        states: || vec!["in_force", "none", "unknown"],
+        read: |f, out| {
+            for gpu in &f.verdicts.throttle {
+                let (state, evidence) = match gpu.cap {
+                    Ok(cap) => ("in_force", format!("SM clock stays at {cap}")),
+                    Err(Missing::NotPresent) => ("none", String::new()),
+                    Err(reason) => ("unknown", reason.as_str().to_owned()),
+                };
+                out(&gpu.index.to_string(), state, evidence);
             }
         },
     },

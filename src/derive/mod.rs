@@ -8,6 +8,7 @@ pub mod partition;
 pub mod pool;
 mod sharing;
 pub mod slope;
+pub mod throttle;
 pub mod unaccounted;
 pub mod window;
 
@@ -29,13 +30,15 @@ pub struct State {
     module: module::State,
     /// What was learned about the idle box; the engine keeps it from run to run.
     pub idle: unaccounted::Idle,
+    /// How the GPUs work, and what was learned about them.
+    pub throttle: throttle::State,
 }
 
 impl State {
     /// What is left of it when the machine has rebooted: what was learned.
     #[must_use]
     pub fn rebooted(self) -> Self {
-        Self { idle: self.idle, ..Self::default() }
+        Self { throttle: self.throttle.rebooted(), idle: self.idle, ..Self::default() }
     }
 }
 
@@ -50,7 +53,25 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
     let hottest = hottest(&snapshot.zones);
     let board_max = board::derive(&mut state.board, snapshot, &hottest);
     let module = module::derive(&mut state.module, snapshot);
-    Verdicts { pool, hottest, board_max, module, gpus, unaccounted, cuda_free, cuda_blind }
+    let throttle = throttle::derive(
+        &mut state.throttle,
+        snapshot,
+        &pool.partition,
+        &gpus,
+        &module,
+        thresholds,
+    );
+    Verdicts {
+        pool,
+        hottest,
+        board_max,
+        module,
+        gpus,
+        unaccounted,
+        cuda_free,
+        cuda_blind,
+        throttle,
+    }
 }
 
 /// The board's temperature is that of its hottest zone: any of them can cut the power, and the die

@@ -40,16 +40,16 @@ impl Core {
         snapshot: Snapshot,
         health: Health,
         boot: Boot,
-        thresholds: Thresholds,
+        thresholds: &Thresholds,
     ) -> Frame {
-        let verdicts = derive::derive(&mut self.state, &snapshot, &thresholds);
-        self.journal.note(&snapshot, &health, &verdicts, boot, &thresholds);
+        let verdicts = derive::derive(&mut self.state, &snapshot, thresholds);
+        self.journal.note(&snapshot, &health, &verdicts, boot, thresholds);
         self.number += 1;
         Frame {
             number: self.number,
             snapshot,
             verdicts,
-            thresholds,
+            thresholds: *thresholds,
             health,
             boot,
             exporter: self.exporter,

@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod throttle;
+
 /// Older events are forgotten.
 const KEPT: usize = 256;
 
@@ -34,6 +36,8 @@ pub(super) struct Journal {
     sharing: BTreeMap<u32, (Sharing, Moment)>,
     /// Xid errors that were noted, and when last.
     xids: BTreeMap<(u32, u32), (u64, Moment)>,
+    /// How each GPU works.
+    throttle: throttle::Noted,
 }
 
 /// A source's state as it was last noted, and since when it has been well.
@@ -88,6 +92,7 @@ impl Journal {
         }
         self.note_sharing(snapshot, verdicts, settle);
         self.note_xids(snapshot, settle);
+        self.note_throttle(at, &verdicts.throttle);
         self.note_reserve(at, &verdicts.pool);
         self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
@@ -263,19 +268,27 @@ impl Journal {
         subject: &'static str,
         evidence: String,
     ) {
-        self.number += 1;
         let event = kind.as_str();
         match severity {
             Severity::Error => tracing::error!(event, subject, "{evidence}"),
             Severity::Warning => tracing::warn!(event, subject, "{evidence}"),
             Severity::Info => tracing::info!(event, subject, "{evidence}"),
         }
-        // Copied on change only, and frames that still hold the old list keep it.
+        self.keep(Event { number: 0, at, kind, severity, subject, evidence, episode: None });
+    }
+
+    /// Adds to the list. Copied on change only, and frames that still hold the old list keep it.
+    fn keep(&mut self, mut event: Event) {
+        self.number += 1;
+        event.number = self.number;
         let events = Arc::make_mut(&mut self.events);
         if events.len() == KEPT {
-            events.remove(0);
+            // A box that works in bursts must not push out what somebody has to see.
+            let info = events.iter().filter(|e| e.severity == Severity::Info).count();
+            let first = events.iter().position(|e| e.severity == Severity::Info);
+            events.remove(first.filter(|_| info > KEPT / 2).unwrap_or(0));
         }
-        events.push(Event { number: self.number, at, kind, severity, subject, evidence });
+        events.push(event);
     }
 }
 

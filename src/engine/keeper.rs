@@ -5,6 +5,7 @@ use super::StartError;
 use super::boots::Entry;
 use crate::model::reading::Missing;
 use crate::model::sharing::IdleRemainder;
+use crate::model::throttle::LearnedGpu;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -18,13 +19,16 @@ const VERSION: u32 = 1;
 const PATIENCE: Duration = Duration::from_millis(1500);
 
 /// What is remembered from run to run.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Kept {
     /// Boots that were seen.
     pub boots: Vec<Entry>,
     /// What was learned about the idle box. Files of earlier versions lack it.
     #[serde(default)]
     pub idle_remainders: Vec<IdleRemainder>,
+    /// What was learned about the GPUs' clocks and power. Files of earlier versions lack it.
+    #[serde(default)]
+    pub gpus: Vec<LearnedGpu>,
 }
 
 /// The state file. A newer version is left alone.
@@ -195,7 +199,15 @@ mod tests {
         log.alive("6f1c", Some(900), at);
         let idle =
             IdleRemainder { boot_id: "6f1c".into(), driver: "580.82.09".into(), bytes: Bytes(5) };
-        Kept { boots: log.boots, idle_remainders: vec![idle] }
+        let gpu = LearnedGpu {
+            gpu: "GPU-1".into(),
+            driver: "580.82.09".into(),
+            boot_id: "6f1c".into(),
+            clock: Some(2.47e9),
+            cap: None,
+            power_fault: true,
+        };
+        Kept { boots: log.boots, idle_remainders: vec![idle], gpus: vec![gpu] }
     }
 
     #[test]

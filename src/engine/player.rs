@@ -288,7 +288,7 @@ impl Iterator for Player {
             self.core.boots.alive(id, booted, snapshot.at);
         }
         let boot = self.core.boots.verdict();
-        let frame = self.core.tick(snapshot, health, boot, self.thresholds);
+        let frame = self.core.tick(snapshot, health, boot, &self.thresholds);
         self.time += STEP;
         Some((time, Some(frame)))
     }

@@ -83,7 +83,7 @@ impl Ticker {
         let thresholds = self.shared.settings.load().thresholds;
         let (snapshot, health) = assemble(&self.shared, now, &thresholds);
         let boot = self.note_boot(&snapshot);
-        let frame = self.core.tick(snapshot, health, boot, thresholds);
+        let frame = self.core.tick(snapshot, health, boot, &thresholds);
         self.shared.frame.store(Some(Arc::new(frame)));
         self.shared.bell.ring(|rung| rung.frames += 1);
     }
@@ -100,6 +100,7 @@ impl Ticker {
         if let Some(kept) = loaded {
             self.core.boots = BootLog::stored(kept.boots);
             self.core.state.idle.load(kept.idle_remainders);
+            self.core.state.throttle.load(kept.gpus);
         }
         if let Ok(id) = &snapshot.kernel.boot_id {
             let booted = snapshot.stat.boot_time.ok().map(|time| time.0);
@@ -113,7 +114,11 @@ impl Ticker {
 
 /// What is to be remembered from run to run.
 fn kept(boots: &BootLog, state: &State) -> Kept {
-    Kept { boots: boots.boots.clone(), idle_remainders: state.idle.entries().to_vec() }
+    Kept {
+        boots: boots.boots.clone(),
+        idle_remainders: state.idle.entries().to_vec(),
+        gpus: state.throttle.entries(),
+    }
 }
 
 /// Puts the lanes' last rounds together, and drops what is hung or too old.

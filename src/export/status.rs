@@ -5,9 +5,11 @@
 
 mod gpu;
 mod module;
+mod throttle;
 
 pub use gpu::{CudaPart, DriverPart, GpuPart, UnaccountedPart};
 pub use module::{LimitPart, ModulePart};
+pub use throttle::{BaselinePart, EpisodePart, ThrottlePart};
 
 use crate::model::event::Event;
 use crate::model::fields;
@@ -91,6 +93,8 @@ pub struct Status {
     /// The module's power controller, where the optional driver tells of it.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub module: Option<ModulePart>,
+    /// Where boards begin to cut the power.
+    pub cutoff_celsius: f64,
     /// The boot.
     pub boot: BootPart,
     /// Sources by name.
@@ -262,6 +266,9 @@ pub struct EventPart {
     pub subject: String,
     /// The evidence.
     pub evidence: String,
+    /// Of a GPU's change of state: the stay that ended with it.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub episode: Option<EpisodePart>,
 }
 
 /// A reading.
@@ -319,6 +326,7 @@ impl Status {
                 Figure::of(frame.verdicts.board_max[i], |Celsius(t)| t)
             }),
             module: module::module(frame),
+            cutoff_celsius: frame.thresholds.board_cutoff_from.0,
             boot: BootPart {
                 booted: Figure::of(s.stat.boot_time, |t| t.0),
                 previous_unclean: Figure::of(frame.boot.unclean, |u| u),
@@ -437,6 +445,7 @@ fn event(e: &Event) -> EventPart {
         severity: e.severity.as_str().to_owned(),
         subject: e.subject.to_owned(),
         evidence: e.evidence.clone(),
+        episode: e.episode.map(|(gpu, episode)| EpisodePart::of(gpu, &episode)),
     }
 }
 

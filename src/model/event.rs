@@ -1,6 +1,7 @@
 //! Things that happened, in a bounded list that log lines and JSON read alike.
 
 use super::moment::Moment;
+use super::throttle::Episode;
 
 states! {
     /// What happened.
@@ -21,6 +22,10 @@ states! {
         GpuMemory = "gpu_memory",
         /// A GPU reported Xid errors.
         Xid = "xid",
+        /// A GPU works in another state than before.
+        ThrottleChanged = "throttle_changed",
+        /// A clock cap appeared or was lost.
+        ClockCap = "clock_cap",
         /// A lane could not keep its period.
         TicksMissed = "ticks_missed",
     }
@@ -39,7 +44,7 @@ states! {
 }
 
 /// One event.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Event {
     /// Position since the exporter started, from 1.
     pub number: u64,
@@ -53,4 +58,6 @@ pub struct Event {
     pub subject: &'static str,
     /// The evidence, with its numbers.
     pub evidence: String,
+    /// Of a GPU's change of state: which GPU, and the stay that ended with it.
+    pub episode: Option<(u32, Episode)>,
 }

@@ -22,3 +22,4 @@ pub mod sensors;
 pub mod sharing;
 pub mod snapshot;
 pub mod source;
+pub mod throttle;

@@ -3,6 +3,7 @@
 use super::module::Module;
 use super::reading::{Missing, Reading};
 use super::sharing::{GpuMemory, Unaccounted};
+use super::throttle::Throttle;
 use crate::units::{Bytes, BytesPerSecond, Celsius, Seconds, SignedBytes};
 use std::time::Duration;
 
@@ -206,4 +207,6 @@ pub struct Verdicts {
     /// Room that exists and that CUDA's query does not show, on a proven GB10. Negative where the kernel
     /// would give less than CUDA promises.
     pub cuda_blind: Reading<SignedBytes>,
+    /// How each GB10 works; by index.
+    pub throttle: Vec<Throttle>,
 }

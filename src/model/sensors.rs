@@ -104,7 +104,11 @@ impl HwmonSensor {
                 let (number, whole) = match value {
                     Value::Uint(n) => (crate::units::Count(n).as_f64(), Some(n)),
                     Value::Float(x) => (x, None),
-                    Value::Text(_) => return false,
+                    // The inputs of a chip have units of their own, so an amount comes as it is written.
+                    Value::Text(text) => match kind.unit().parse(text, "") {
+                        Ok(number) => (number, text.parse().ok()),
+                        Err(_) => return false,
+                    },
                 };
                 Ok(match (kind, whole) {
                     (SensorValue::Temperature(_), _) => SensorValue::Temperature(Celsius(number)),

@@ -1,7 +1,7 @@
 //! The board in the terminal: how hot it is and has been, and what its power controller keeps to.
 
 use super::super::status::{Figure, ModulePart, Status};
-use super::Written;
+use super::{Written, gpu};
 use crate::model::module::{Limit, Rail};
 use crate::model::pool::Window;
 use crate::units::Seconds;
@@ -24,6 +24,15 @@ pub(super) fn board(out: &mut String, status: &Status) -> Written {
         .map(|t| format!("; the firmware says that it cuts power at {t:.1} °C"))
         .unwrap_or_default();
     writeln!(out, "Board: hottest zone {name} {hottest:.1} °C{trip}")?;
+    if gpu::shared(status) {
+        // What is known of cut-offs is known of boards with a GB10.
+        let margin = status.cutoff_celsius - hottest;
+        if margin > 0.0 {
+            writeln!(out, "  {margin:.1} °C below where boards have begun to cut it")?;
+        } else {
+            writeln!(out, "  BOARDS HAVE CUT THE POWER AT THIS TEMPERATURE.")?;
+        }
+    }
     if let Some(peak) = peak(status, hottest) {
         writeln!(out, "  {peak}")?;
     }

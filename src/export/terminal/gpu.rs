@@ -1,12 +1,13 @@
 //! The GPU in the terminal: what it does, and the four answers to "how much memory is there".
 
-use super::super::status::{Figure, GpuPart, Status};
+use super::super::status::{Figure, GpuPart, Status, ThrottlePart};
 use super::{Written, gib};
 use crate::model::gpu::EventReason;
 use crate::model::pool::Segment;
 use crate::model::sharing::{Attribution, Basis, Holder, MemoryReport, Sharing};
 use crate::model::source::SourceState;
-use crate::units::{Bytes, GIB};
+use crate::model::throttle::ThrottleState;
+use crate::units::{Bytes, GIB, Hertz, Seconds};
 use std::fmt::Write;
 
 /// Whether a GPU shares the pool, as far as can be told.
@@ -52,6 +53,9 @@ pub(super) fn gpus(out: &mut String, status: &Status) -> Written {
             let note = if all_normal { " (normal)" } else { "" };
             writeln!(out, "  clock reasons: {}{note}", reasons.join(", "))?;
         }
+        if let Some(throttle) = &gpu.throttle {
+            works(out, throttle, status.at)?;
+        }
         if gpu.hidden_processes == Some(true) {
             writeln!(
                 out,
@@ -61,6 +65,55 @@ pub(super) fn gpus(out: &mut String, status: &Status) -> Written {
         }
     }
     writeln!(out)
+}
+
+/// The state by the last minutes, and what cannot be told. A state that is not the platform's own stands
+/// out.
+fn works(out: &mut String, throttle: &ThrottlePart, at: f64) -> Written {
+    let state = throttle.state.as_str();
+    let says = ThrottleState::ALL.iter().find(|known| known.as_str() == state);
+    let name = match says {
+        Some(
+            ThrottleState::Thermal | ThrottleState::PowerDelivery | ThrottleState::StalledBusy,
+        ) => state.to_uppercase(),
+        _ => state.to_owned(),
+    };
+    let lasts = match says {
+        Some(ThrottleState::Unknown) => String::new(),
+        _ => format!(" for {}", Seconds((at - throttle.now.start).max(0.0))),
+    };
+    writeln!(out, "  throttle: {name}{lasts}: {}", throttle.evidence)?;
+    if let Some(note) = says.and_then(|state| meaning(*state)) {
+        writeln!(out, "    {note}")?;
+    }
+    if let Some(cap) = throttle.clock_cap_hertz.value() {
+        writeln!(out, "  clock cap: SM clock stays at {}, as if somebody had set it", Hertz(*cap))?;
+    }
+    // Why nothing at all can be told stands above.
+    if says != Some(&ThrottleState::Unknown) {
+        for (state, inputs) in &throttle.unreachable {
+            writeln!(out, "  {state} cannot be told without {}", inputs.join(", "))?;
+        }
+    }
+    Ok(())
+}
+
+/// What a state means for who reads it.
+const fn meaning(state: ThrottleState) -> Option<&'static str> {
+    Some(match state {
+        ThrottleState::AtPowerCap => "Normal at full load: the platform's own limit.",
+        ThrottleState::HeatingAtCap => {
+            "The signature of heat. Nothing shows yet that it costs anything."
+        }
+        ThrottleState::Thermal => "Heat costs work: look at fans, vents and the room.",
+        ThrottleState::PowerDelivery => {
+            "The supply does not deliver: switch off, pull the plug for some minutes, start again."
+        }
+        ThrottleState::StalledBusy => {
+            "Something spins and does no work: look for a peer or a process that it waits for."
+        }
+        _ => return None,
+    })
 }
 
 /// `96 % busy, 64 °C (32 °C to its maximum), 48.7 W, SM 2405 of 3003 MHz, P0`; what is not read is left out.
