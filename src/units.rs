@@ -410,6 +410,26 @@ impl Unit {
         }
     }
 
+    /// The way in which a program writes amounts, with what it stands for: the base unit by its name, or the
+    /// smallest of the others where it has none (shares are written in percent).
+    #[must_use]
+    pub fn plain(self) -> (&'static str, f64) {
+        let mut named = self.written().iter().filter(|(name, _)| !name.is_empty());
+        let base = named.clone().find(|(_, factor)| factor.to_bits() == 1_f64.to_bits());
+        base.or_else(|| named.next_back()).copied().unwrap_or(("", 1.0))
+    }
+
+    /// An amount of the base unit as a number of [`plain`](Self::plain) ones. The last digits are rounded
+    /// away: 0.57 are 57 percent and not 56.99999999999999.
+    #[must_use]
+    pub fn plain_amount(self, amount: f64) -> f64 {
+        const DIGITS: f64 = 1e9;
+        match self.plain().1 {
+            factor if factor.to_bits() == 1_f64.to_bits() => amount,
+            factor => (amount / factor * DIGITS).round() / DIGITS,
+        }
+    }
+
     /// An amount as a person writes it, `28.9 GiB` or `96 %`, in the base unit. `default` is the unit of
     /// a number that has none of its own.
     ///
@@ -467,6 +487,23 @@ mod tests {
         assert_eq!(Bytes(1).signed_less(Bytes(3)), SignedBytes(-2));
         assert_eq!(Bytes(u64::MAX).signed_less(Bytes(0)), SignedBytes(i64::MAX));
         assert_eq!(Bytes::from_kib(u64::MAX), Bytes(u64::MAX));
+    }
+
+    #[test]
+    fn what_a_program_writes_is_read_back() {
+        for unit in Unit::ALL {
+            let (name, factor) = unit.plain();
+            for amount in [0.0, 0.57, 0.0012, 17.0, 96.0] {
+                let written = unit.plain_amount(amount).to_string();
+                let read = unit.parse(&written, name).unwrap();
+                assert!(
+                    (read - amount).abs() < 1e-9 * factor,
+                    "{unit:?}: {amount} is {written} {name}"
+                );
+            }
+        }
+        assert_eq!(Unit::Ratio.plain_amount(0.57).to_string(), "57");
+        assert_eq!(Unit::Hertz.plain().0, "Hz");
     }
 
     #[test]

@@ -8,6 +8,7 @@ mod notify;
 mod record;
 mod reload;
 mod replay;
+mod sample;
 mod serve;
 mod settings;
 mod status;
@@ -72,6 +73,8 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Write this machine, as it is now, into a file that anybody can replay.
     Record(RecordArgs),
+    /// Write a GPU's temperature and power beside a training log, as lines of CSV like nvidia-smi's.
+    Sample(sample::SampleArgs),
     /// Print the configuration in force and who decided each setting.
     Config(ConfigArgs),
     /// Print every number that decides anything, with its default, range and reason.
@@ -159,6 +162,7 @@ pub fn main() -> ExitCode {
         Command::CudaProbe(args) => doctor::probe(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Sample(args) => sample::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)
         }

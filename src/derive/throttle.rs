@@ -161,7 +161,7 @@ struct Found {
 
 /// Whether the numbers are about this GPU: a GB10, or one of which no more is known than that it shares
 /// the pool. Other parts that share their machine's memory have powers and clocks of their own.
-fn is_known(gpu: &GpuMemory) -> bool {
+fn is_known(gpu: GpuMemory) -> bool {
     gpu.sharing == Sharing::Shared && gpu.basis != Basis::IntegratedPart
 }
 
@@ -179,7 +179,7 @@ pub(super) fn derive(
         Err(reason) => return blind(state, snapshot.at, *reason),
     };
     let known: Vec<u32> =
-        memory.iter().flatten().filter(|gpu| is_known(gpu)).map(|gpu| gpu.index).collect();
+        memory.iter().flatten().filter(|gpu| is_known(**gpu)).map(|gpu| gpu.index).collect();
     let judged = |index: u32| known.contains(&index);
     // What was learned of one that is gone is kept.
     let gone = |index: &u32| !judged(*index) || !devices.iter().any(|gpu| gpu.index == *index);

@@ -3,6 +3,7 @@
 pub mod html;
 mod looks;
 pub mod prometheus;
+pub mod sample;
 pub mod series;
 pub mod status;
 pub mod terminal;

@@ -171,11 +171,13 @@ pub fn columns(frame: &Frame) -> Vec<String> {
     all
 }
 
-fn named(id: &str, key: &str) -> String {
+/// A reading's name, with that of its member.
+pub(super) fn named(id: &str, key: &str) -> String {
     if key.is_empty() { id.to_owned() } else { format!("{id}[{key}]") }
 }
 
-fn quoted(text: &str) -> String {
+/// A cell that cannot be mistaken for two.
+pub(super) fn quoted(text: &str) -> String {
     if text.contains([',', '"', '\n']) {
         format!("\"{}\"", text.replace('"', "\"\""))
     } else {

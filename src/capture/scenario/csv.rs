@@ -17,8 +17,15 @@ impl<'a> Table<'a> {
         let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let (_, header) = lines.next().ok_or((1, "expected a header line".to_owned()))?;
-        let cells =
-            |line: &'a str| line.split(',').map(|cell| cell.trim().trim_matches('"')).collect();
+        // A quoted cell may hold a comma.
+        let cells = |line: &'a str| {
+            let mut within = false;
+            let at_comma = |c: char| {
+                within ^= c == '"';
+                c == ',' && !within
+            };
+            line.split(at_comma).map(|cell| cell.trim().trim_matches('"')).collect()
+        };
         let header: Vec<&str> = cells(header);
         let rows: Vec<(usize, Vec<&str>)> = lines.map(|(line, text)| (line, cells(text))).collect();
         if let Some((line, row)) = rows.iter().find(|(_, row)| row.len() != header.len()) {
@@ -42,6 +49,11 @@ impl<'a> Table<'a> {
         let unit =
             self.header[at].split_once(" [").map_or("", |(_, unit)| unit.trim_end_matches(']'));
         Ok((at, unit))
+    }
+
+    /// Whether there is a column of exactly this name, whatever stands behind it in brackets.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.column(name).is_ok()
     }
 
     /// The times of the rows, from the first one's.
@@ -123,4 +135,19 @@ fn days(date: &str) -> Option<f64> {
     let (year, month) = if month <= 2 { (year - 1, month + 9) } else { (year, month - 3) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day;
     Some(f64::from(days))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_may_hold_commas_and_brackets() {
+        let text = "t,\"hwmon.input[a, b]\",gpu.clock[0.sm] [MHz]\n0,1,\"2\"\n";
+        let table = Table::parse(text).unwrap();
+        assert!(table.has("hwmon.input[a, b]") && table.has("gpu.clock[0.sm]"));
+        assert!(!table.has("gpu.clock") && !table.has("t[s]"));
+        let clock = table.numbers("gpu.clock[0.sm]", Unit::Hertz, "").unwrap();
+        assert_eq!(clock, [Ok(2e6)]);
+    }
 }

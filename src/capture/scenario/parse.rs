@@ -321,9 +321,10 @@ impl Draft<'_> {
         let mut changes = Vec::new();
         for (field, column) in pairs.iter().filter(|(field, _)| *field != "time") {
             let place = place(number, field).map_err(here)?;
+            // What is in brackets may be a unit, or belong to the name: `gpu.clock[0.sm]`.
             let (column, unit) = match column.strip_suffix(']').and_then(|c| c.rsplit_once('[')) {
-                Some((column, unit)) => (column.trim(), unit),
-                None => (*column, ""),
+                Some((bare, unit)) if !table.has(column) => (bare.trim(), unit),
+                _ => (*column, ""),
             };
             let numbers = table.numbers(column, place.field.unit, unit).map_err(inside)?;
             if let Some(last) = times.last().filter(|last| at + **last > into_length) {

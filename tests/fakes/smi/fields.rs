@@ -5,6 +5,8 @@ use crate::state::{Code, State};
 /// Where a field's value comes from.
 #[derive(Clone, Copy)]
 enum Read {
+    /// The time of the query.
+    Timestamp,
     /// The GPU's number.
     Index,
     /// A text of the driver.
@@ -40,6 +42,7 @@ const fn field(name: &'static str, alias: &'static str, unit: &'static str, read
 }
 
 const FIELDS: &[Field] = &[
+    field("timestamp", "", "", Read::Timestamp),
     field("index", "", "", Read::Index),
     field("name", "gpu_name", "", Read::Plain("name")),
     field("uuid", "gpu_uuid", "", Read::Plain("uuid")),
@@ -107,11 +110,18 @@ pub(crate) fn short_nvml(version: &str) -> &str {
     rest.match_indices('.').nth(1).map_or(rest, |(at, _)| &rest[..at])
 }
 
+/// The local time, by another program than the exporter's own.
+fn now() -> String {
+    let date = std::process::Command::new("date").arg("+%Y/%m/%d %H:%M:%S.%3N").output();
+    date.map(|date| String::from_utf8_lossy(&date.stdout).trim().to_owned()).unwrap_or_default()
+}
+
 impl Field {
     /// The text of the field for a GPU, without its unit.
     pub(crate) fn value(&self, state: &State, gpu: u32) -> Result<String, Code> {
         let key = |key: &str| format!("{gpu}.{key}");
         Ok(match self.read {
+            Read::Timestamp => now(),
             Read::Index => gpu.to_string(),
             Read::System(name) => state.get(name)?.to_owned(),
             Read::Plain(name) => state.get(&key(name))?.to_owned(),
