@@ -1,6 +1,8 @@
 //! The small HTTP client of `--url`: one GET, bounded in time and size.
 
-use http_body_util::{BodyExt, Empty, Limited};
+pub mod range;
+
+use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
 use hyper::header::{HOST, HeaderValue};
@@ -9,10 +11,17 @@ use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::net::TcpStream;
 
-/// The whole exchange must be over by then.
-const PATIENCE: Duration = Duration::from_secs(5);
-/// A status document is some tens of kilobytes.
-const MAX_BODY: usize = 4 * 1024 * 1024;
+/// How long a whole exchange may take, and how large its answer may be.
+#[derive(Clone, Copy, Debug)]
+pub struct Bounds {
+    /// It must be over by then.
+    pub patience: Duration,
+    /// Bytes of the answer.
+    pub body: usize,
+}
+
+/// A status document is some tens of kilobytes, and ready.
+const STATUS: Bounds = Bounds { patience: Duration::from_secs(5), body: 4 * 1024 * 1024 };
 
 /// Why there is no answer.
 #[derive(Debug, thiserror::Error)]
@@ -20,15 +29,21 @@ pub enum FetchError {
     /// Not a URL that this client can use.
     #[error("{0:?} is not a URL of the form http://HOST:PORT")]
     Url(String),
+    /// A URL that would need encryption.
+    #[error("{0:?} is not a URL of the form http://HOST:PORT: https is not supported")]
+    Https(String),
     /// No connection, or it broke.
     #[error("{0} cannot be reached")]
     Reach(String, #[source] Box<dyn std::error::Error + Send + Sync>),
     /// It took too long.
-    #[error("{0} did not answer within {secs} s", secs = PATIENCE.as_secs())]
-    Slow(String),
+    #[error("{0} did not answer within {secs} s", secs = .1.as_secs())]
+    Slow(String, Duration),
     /// It answered something else.
     #[error("{0} answered {1}")]
     Answer(String, StatusCode),
+    /// It answers more than is taken.
+    #[error("{0} answers more than {mib} MiB", mib = .1 / (1024 * 1024))]
+    Large(String, usize),
 }
 
 /// The body of `path` below `base`.
@@ -36,8 +51,22 @@ pub enum FetchError {
 /// # Errors
 /// Says why there is none.
 pub fn get(base: &str, path: &str) -> Result<Vec<u8>, FetchError> {
-    let url = format!("{}{path}", base.trim_end_matches('/'));
+    match ask(base, path, STATUS)? {
+        (StatusCode::OK, body) => Ok(body),
+        (status, _) => Err(FetchError::Answer(url(base, path), status)),
+    }
+}
+
+/// The status and the body of `path` below `base`, whatever the status.
+///
+/// # Errors
+/// Says why there is none.
+pub fn ask(base: &str, path: &str, bounds: Bounds) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    let url = url(base, path);
     let uri: Uri = url.parse().map_err(|_| FetchError::Url(base.to_owned()))?;
+    if uri.scheme_str() == Some("https") {
+        return Err(FetchError::Https(base.to_owned()));
+    }
     let authority = uri.authority().filter(|_| uri.scheme_str() == Some("http"));
     let authority = authority.ok_or_else(|| FetchError::Url(base.to_owned()))?.to_string();
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -45,17 +74,31 @@ pub fn get(base: &str, path: &str) -> Result<Vec<u8>, FetchError> {
         .build()
         .map_err(|e| FetchError::Reach(url.clone(), e.into()))?;
     let answer = runtime.block_on(async {
-        tokio::time::timeout(PATIENCE, exchange(&url, &uri, &authority))
+        tokio::time::timeout(bounds.patience, exchange(&url, &uri, &authority, bounds.body))
             .await
-            .unwrap_or_else(|_| Err(FetchError::Slow(url.clone())))
+            .unwrap_or_else(|_| Err(FetchError::Slow(url.clone(), bounds.patience)))
     });
     // Not dropped: that would wait for a name server that does not answer.
     runtime.shutdown_background();
     answer
 }
 
-async fn exchange(url: &str, uri: &Uri, authority: &str) -> Result<Vec<u8>, FetchError> {
-    let reach = |e: Box<dyn std::error::Error + Send + Sync>| FetchError::Reach(url.to_owned(), e);
+fn url(base: &str, path: &str) -> String {
+    format!("{}{path}", base.trim_end_matches('/'))
+}
+
+async fn exchange(
+    url: &str,
+    uri: &Uri,
+    authority: &str,
+    limit: usize,
+) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    let reach = |e: Box<dyn std::error::Error + Send + Sync>| {
+        if e.is::<LengthLimitError>() {
+            return FetchError::Large(url.to_owned(), limit);
+        }
+        FetchError::Reach(url.to_owned(), e)
+    };
     let address =
         if uri.port().is_some() { authority.to_owned() } else { format!("{authority}:80") };
     let stream = TcpStream::connect(address).await.map_err(|e| reach(e.into()))?;
@@ -67,9 +110,7 @@ async fn exchange(url: &str, uri: &Uri, authority: &str) -> Result<Vec<u8>, Fetc
     let host = HeaderValue::from_str(authority).map_err(|e| reach(e.into()))?;
     request.headers_mut().insert(HOST, host);
     let response = sender.send_request(request).await.map_err(|e| reach(e.into()))?;
-    if response.status() != StatusCode::OK {
-        return Err(FetchError::Answer(url.to_owned(), response.status()));
-    }
-    let body = Limited::new(response.into_body(), MAX_BODY).collect().await.map_err(reach)?;
-    Ok(body.to_bytes().to_vec())
+    let status = response.status();
+    let body = Limited::new(response.into_body(), limit).collect().await.map_err(reach)?;
+    Ok((status, body.to_bytes().to_vec()))
 }

@@ -171,20 +171,24 @@ pub fn example_config() -> String {
     let mut section = "";
     for row in ROWS {
         let (head, name) = row.key.split_once('.').unwrap_or(("", row.key));
-        if head != section {
+        if head.is_empty() {
+            out.push('\n');
+        } else if head != section {
             let _ = write!(out, "\n# {head}:\n");
-            section = head;
         }
+        section = head;
         let restart = if row.reloads { "" } else { " Needs a restart." };
         comment(&mut out, &format!("{}.{restart}", row.help.trim_end_matches('.')));
         let values = (row.show)(&defaults);
         let value = match (row.many, values.first()) {
+            (true, None) => "['/home/me/run/train.log']".to_owned(),
             (true, _) => format!("['{}']", values.join("', '")),
             (false, Some(value)) => value.clone(),
             // Nothing is the default: an example instead.
             (false, None) => "/var/lib/gb10-exporter".to_owned(),
         };
-        let _ = writeln!(out, "#   {name}: {value}");
+        let indent = if head.is_empty() { "" } else { "  " };
+        let _ = writeln!(out, "# {indent}{name}: {value}");
     }
     // The last row is the collector that is no plain switch; the others go on from it.
     debug_assert_eq!(section, "collector");

@@ -92,10 +92,14 @@
 //!   of [`model::source::Source`] and a line in [`model::snapshot`]. The compiler names what is left.
 //! - *Another question to the GPU:* a row among the questions of [`sources::gpu`], a field of
 //!   [`model::gpu::Gpu`] with its row, a key in docs/CAPTURES.md and in the stand-ins below tests/fakes. `record` notes the answer by itself.
+//! - *Another training log:* a reader below [`sources::train`], a variant of
+//!   [`model::training::LogFormat`], its shape for messages, a log in tests/logs and its malformed twin.
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another belief about the hardware that wants checking on it:* a row in the table of `doctor` (below
 //!   [`cli`]), with its limits and their reason.
+//! - *Another column of files of samples:* a row in the tables of [`sources::samples`]; another metric
+//!   that is read back from a Prometheus, a row in [`catalog::history`].
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
 //!   output of `config` follow.
 //! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], its states in

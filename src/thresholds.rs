@@ -194,11 +194,12 @@ thresholds! {
         because "A busy GB10 says 96 %; a training run with single samples of 46 to 57 % between its steps has minutes of 88 % and more.";
     /// How far utilization must go back beyond its limit before a GPU is no longer idle or busy.
     utilization_hysteresis: Ratio = "throttle.utilization_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(0.5),
-        because "A judgement: two samples of a minute that catch a pause between steps.";
+        because "A judgement: a pause of six seconds in a minute.";
     /// A single sample with at least this much utilization is a busy one.
     busy_sample_from: Ratio = "throttle.busy_sample_from", Ratio(0.9), Ratio(0.1), Ratio(1.0),
         because "Boxes with a power-delivery fault said 94 to 96 %, so do healthy ones under load.";
-    /// Nothing is concluded from less than this of the first minute.
+    /// Nothing is concluded from less than this of the first minute, and when the driver is silent for longer,
+    /// nothing is known any more.
     first_after: Seconds = "throttle.first_after", Seconds(30.0), Seconds(1.0), Seconds(60.0),
         because "A judgement: half of the minute that means are taken over.";
     /// The time over which power must be flat and temperature climb, and for which clock must be lost.
@@ -213,6 +214,12 @@ thresholds! {
     /// Temperature climbs when the last minute is this much warmer than the first of the window.
     climb_from: Celsius = "throttle.climb_from", Celsius(3.0), Celsius(0.1), Celsius(50.0),
         because "On a recorded plateau of 25 minutes the means of minutes stay within 2 degrees.";
+    /// A climb below this temperature is no heat.
+    climb_above: Celsius = "throttle.climb_above", Celsius(70.0), Celsius(0.0), Celsius(110.0),
+        because "Thermal slowdown is recorded from 76 degrees on; a box that goes from 50 to 57 is a box at work.";
+    /// In the first minutes of a job a climb is its start.
+    warm_up: Seconds = "throttle.warm_up", Seconds(600.0), Seconds(0.0), Seconds(3600.0),
+        because "Any job heats a cold box up; on recorded starts the temperature is steady within minutes.";
     /// A GPU at this temperature is hot, whether it climbs or not.
     hot_from: Celsius = "throttle.hot_from", Celsius(83.0), Celsius(40.0), Celsius(110.0),
         because "82 degrees is what a healthy saturated box settles at, without a microsecond of thermal slowdown; of samples with a thermal reason most lie at 82 and above.";
@@ -221,7 +228,7 @@ thresholds! {
         because "The GPU tells whole degrees.";
     /// Without a module that tells its limit, a GPU below this power is not at one.
     cap_power_from: Watts = "throttle.cap_power_from", Watts(80.0), Watts(1.0), Watts(1000.0),
-        because "Plateaus at the limit are recorded at 88 to 105 W; decoding peaks at 81 W with clocks free to rise.";
+        because "Plateaus at the limit are recorded at 88 to 105 W. Decoding peaks at 81 W in single samples; minutes of it stay below 65.";
     /// Power within this share of its own maximum, or of the module's limit, is at it.
     cap_power_within: Ratio = "throttle.cap_power_within", Ratio(0.05), Ratio(0.0), Ratio(0.5),
         because "Samples of a recorded plateau spread by 9 % and the means of its minutes by 3.";
@@ -242,7 +249,7 @@ thresholds! {
         because "Training runs pause for an evaluation or a checkpoint every few minutes.";
     /// Under a thermal reason for at least this share of the time, a GPU loses work to heat.
     event_share: Ratio = "throttle.event_share", Ratio(0.2), Ratio(0.001), Ratio(1.0),
-        because "Counters of 28 s and 173 s in all are recorded on boxes that worked on; a box that loses a fifth of its time does not.";
+        because "A judgement: counters of 28 s and 173 s in all are recorded over hours and days; who loses a fifth of five minutes is in it now.";
     /// The time over which that share is taken.
     event_window: Seconds = "throttle.event_window", Seconds(300.0), Seconds(10.0), Seconds(3600.0),
         because "A judgement: a burst of heat when a job starts is over by then.";
@@ -250,8 +257,8 @@ thresholds! {
     event_hysteresis: Ratio = "throttle.event_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(1.0),
         because "A judgement: half of the limit.";
     /// A GPU that is not busy for this long has ended its job; what comes then is another one.
-    job_gap: Seconds = "throttle.job_gap", Seconds(300.0), Seconds(60.0), Seconds(3600.0),
-        because "Evaluations and checkpoints take a minute or two; between two jobs somebody types.";
+    job_gap: Seconds = "throttle.job_gap", Seconds(120.0), Seconds(60.0), Seconds(3600.0),
+        because "A judgement: a job that is taken for another one has its beginning learned anew, which only comes late; another one that is taken for the same would be blamed on heat.";
     /// A power-delivery fault is judged over this time.
     fault_window: Seconds = "throttle.fault_window", Seconds(180.0), Seconds(10.0), Seconds(3600.0),
         because "A judgement: it does not come and go, so three minutes lose nothing, and no start of a job lasts as long.";
@@ -260,7 +267,7 @@ thresholds! {
         because "The median of a recorded fault is 799 MHz at 19.5 W; single samples can catch a change of work.";
     /// Fewer busy samples than this share of the window prove nothing.
     fault_busy_share: Ratio = "throttle.fault_busy_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
-        because "A judgement: a fault is told from a box that works.";
+        because "A judgement: a box that is busy for less than half of the time has other things to be judged by.";
     /// At most this SM clock under load is that of a fault.
     fault_clock_max: Hertz = "throttle.fault_clock_max", Hertz(1.0e9), Hertz(1.0e8), Hertz(3.0e9),
         because "Faulty boxes run at 500 to 850 MHz; owners cap healthy ones at 1500 to 2300 MHz.";
@@ -290,16 +297,52 @@ thresholds! {
         because "Models load at 0.1 to 2 GiB/s; a job that has loaded grows by less in ten minutes.";
     /// The highest clock under load is taken for at least this, until a higher one is seen.
     learned_clock_floor: Hertz = "clock.learned_floor", Hertz(2.385e9), Hertz(1.0e9), Hertz(3.0e9),
-        because "The lowest of the clocks that healthy boxes have at light load: a box that was capped from the start must not teach that this is its best.";
+        because "The lowest of the clocks at which healthy boxes idle and serve: a box that was capped from the start must not teach that this is its best.";
     /// A clock cap is looked for over this time.
     clock_cap_window: Seconds = "clock.cap_window", Seconds(600.0), Seconds(60.0), Seconds(3600.0),
         because "A judgement: no two phases of a job hold one clock for ten minutes without a cap.";
     /// A cap is this far below the highest clock under load; nearer ones cannot be told from it.
-    clock_cap_margin: Ratio = "clock.cap_margin", Ratio(0.05), Ratio(0.01), Ratio(0.5),
-        because "Uncapped boxes were watched for hours between 2385 and 2405 MHz, with 2463 to 2522 MHz seen at lighter load.";
+    clock_cap_margin: Ratio = "clock.cap_margin", Ratio(0.08), Ratio(0.01), Ratio(0.5),
+        because "Uncapped boxes were watched for hours between 2385 and 2405 MHz, and 2522 MHz was seen at lighter load: 5.5 % apart without a cap.";
     /// Under a cap the clock stays within this of it.
     clock_cap_spread: Hertz = "clock.cap_spread", Hertz(15.0e6), Hertz(1.0e6), Hertz(2.0e8),
         because "Clocks move in steps of 7 MHz; a clock that power governs wanders by 100 MHz and more.";
+    /// The first steps of a run say nothing about its pace.
+    run_warm_up: Seconds = "run.warm_up", Seconds(60.0), Seconds(0.0), Seconds(3600.0),
+        because "Kernels are compiled and caches filled in the first steps; builds of minutes are on record for servers, of seconds for trainers.";
+    /// The time whose median step is the run's own pace.
+    run_baseline: Seconds = "run.baseline", Seconds(600.0), Seconds(30.0), Seconds(7200.0),
+        because "As long as the window that heat is judged by, and before a box is hot.";
+    /// No pace is told from fewer steps.
+    run_baseline_steps: Count = "run.baseline_steps", Count(10), Count(3), Count(10_000),
+        because "A judgement: the median of ten is not moved by a checkpoint and a long batch.";
+    /// The run is steady when both halves of that time agree within this share.
+    run_steady: Ratio = "run.steady", Ratio(0.1), Ratio(0.01), Ratio(1.0),
+        because "A judgement: batches of unequal length move the median of minutes by a few percent.";
+    /// Steps that take this much longer than the run's own pace are slow.
+    run_slow_from: Ratio = "run.slow_from", Ratio(0.2), Ratio(0.01), Ratio(10.0),
+        because "Twice what a steady run may vary by; the slow stretches that owners report are at 1.6 and more.";
+    /// How far they must come back before the stretch is over.
+    run_slow_hysteresis: Ratio = "run.slow_hysteresis", Ratio(0.1), Ratio(0.0), Ratio(5.0),
+        because "A judgement: half of the limit.";
+    /// A stretch must last this long to be told.
+    run_slow_for: Seconds = "run.slow_for", Seconds(120.0), Seconds(0.0), Seconds(3600.0),
+        because "A checkpoint or an evaluation takes less, and a box that heats up takes longer.";
+    /// Single steps are smoothed over this time, and over five of them at least.
+    run_smooth: Seconds = "run.smooth", Seconds(60.0), Seconds(1.0), Seconds(600.0),
+        because "The minute that the GPU's figures are taken over.";
+    /// A state of the GPU that holds for this share of a slow stretch may be its cause.
+    run_cause_share: Ratio = "run.cause_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
+        because "What holds for the smaller part of a stretch does not explain the larger one.";
+    /// A state that can only be told after minutes counts from this much of it.
+    run_cause_for: Seconds = "run.cause_for", Seconds(60.0), Seconds(1.0), Seconds(3600.0),
+        because "A power fault is told after three minutes; a minute of it within a stretch is no accident.";
+    /// A lower clock is named when it explains this much of a slow stretch.
+    run_cause_explains: Ratio = "run.cause_explains", Ratio(0.2), Ratio(0.01), Ratio(1.0),
+        because "A judgement: what explains less than a fifth is not what somebody looks for.";
+    /// A clock this much lower than in the run's own steady minutes explains something.
+    run_clock_lower: Ratio = "run.clock_lower", Ratio(0.05), Ratio(0.01), Ratio(0.9),
+        because "The means of minutes differ by 2 % on a recorded plateau.";
     /// Power of the GPU that is normal at full load.
     gpu_sustained: Watts = "power.gpu_sustained", Watts(100.0), Watts(1.0), Watts(2000.0),
         because "88 to 92.5 W are recorded under stress and 105 W at most: a plateau near 100 W is the platform, not a fault.";

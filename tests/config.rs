@@ -29,7 +29,7 @@ const WRONG: &[(&str, &str)] = &[
     ("wbe: {max_requests: 3}", "1:1: wbe: unknown key; did you mean \"web\"?"),
     (
         "colour: red",
-        "1:1: colour: unknown key; expected one of web, state, log, path, collector, thresholds",
+        "1:1: colour: unknown key; expected one of web, state, train_log, log, path, collector, thresholds",
     ),
     (
         "web:\n  port: 9",
@@ -138,6 +138,24 @@ const WRONG: &[(&str, &str)] = &[
         "thresholds:\n  pool:\n    reserve: 20GiB\n    exhaustion_level: 8GiB",
         "4:1: thresholds.pool.exhaustion_level: 8GiB must be above the reserve, or it is never seen coming; thresholds.pool.reserve (20GiB)",
     ),
+    (
+        "thresholds:\n  throttle: {event_hysteresis: 0.2}",
+        "thresholds.throttle.event_hysteresis: 0.2 must be less than the limit, or what begins never ends; thresholds.throttle.event_share (0.2)",
+    ),
+    (
+        "thresholds:\n  throttle: {fault_clock_max: 1500MHz}",
+        "1500MHz must be less than thresholds.throttle.fault_normal_clock (1400MHz)",
+    ),
+    (
+        "thresholds:\n  board: {cutoff_from: 97 C}",
+        "97C must not be above thresholds.board.cutoff_to (96C)",
+    ),
+    (
+        "thresholds:\n  throttle: {fault_power_max: 30V}",
+        "expected a number with one of W, mW, uW, found \"30V\"",
+    ),
+    ("thresholds:\n  throttle: {fault_clock_max: 900}", "expected 100MHz to 3000MHz, found 900"),
+    ("train_log: [a, a]", "train_log: a is there twice"),
     ("web: {a: [1", "unknown key"),
     ("web: {max_requests: 1", "not YAML: "),
     ("\tweb: 1", "not YAML: "),

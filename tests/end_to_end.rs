@@ -6,10 +6,11 @@ mod support;
 use gb10_exporter::model::source::Source;
 use std::fs;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::process::{Child, Command, Stdio};
+use std::net::TcpStream;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::{Exporter, captures, request, root, tool, value};
+use support::prometheus::Prometheus;
+use support::{Exporter, captures, root, tool, value};
 
 const TEXT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
@@ -284,76 +285,10 @@ fn both_signals_drain_and_end_with_success() {
     }
 }
 
-/// A Prometheus of the test's own, on a port of its own.
-struct Prometheus {
-    child: Child,
-    address: SocketAddr,
-    _dir: tempfile::TempDir,
-}
-
-impl Prometheus {
-    fn start(target: SocketAddr) -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let config = dir.path().join("prometheus.yml");
-        fs::write(
-            &config,
-            format!(
-                "global:\n  scrape_interval: 1s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: ['{target}']\n"
-            ),
-        )
-        .unwrap();
-        let address = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-        let child = Command::new(tool("prometheus"))
-            .arg(format!("--config.file={}", config.display()))
-            .arg(format!("--storage.tsdb.path={}", dir.path().join("data").display()))
-            .arg(format!("--web.listen-address={address}"))
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("prometheus");
-        Self { child, address, _dir: dir }
-    }
-
-    /// The value of an instant query that has exactly one result.
-    fn query(&self, expression: &str) -> Option<f64> {
-        TcpStream::connect(self.address).ok()?;
-        let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
-        let answer = request(self.address, "GET", &format!("/api/v1/query?query={encoded}"), "");
-        let text = answer.text();
-        let json: serde_json::Value =
-            serde_json::from_str(text.get(text.find('{')?..=text.rfind('}')?)?).ok()?;
-        let results = json["data"]["result"].as_array()?;
-        let [only] = results.as_slice() else { return None };
-        only["value"][1].as_str()?.parse().ok()
-    }
-
-    fn wait_for(&self, expression: &str, want: f64) {
-        let began = Instant::now();
-        loop {
-            let got = self.query(expression);
-            if got.is_some_and(|got| (got - want).abs() < 0.5) {
-                return;
-            }
-            assert!(
-                began.elapsed() < Duration::from_secs(30),
-                "{expression} is {got:?}, not {want}"
-            );
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    }
-}
-
-impl Drop for Prometheus {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
 #[test]
 fn a_real_prometheus_sees_the_pool() {
     let exporter = llm_server();
-    let prometheus = Prometheus::start(exporter.address);
+    let prometheus = Prometheus::start(&[&exporter.address.to_string()]);
     prometheus.wait_for("up{job=\"gb10\"}", 1.0);
     prometheus.wait_for("gb10_pool_size_bytes", 130_663_165_952.0);
     prometheus.wait_for("sum(gb10_pool_segment_bytes) - on() gb10_pool_size_bytes", 0.0);

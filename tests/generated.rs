@@ -66,11 +66,9 @@ fn json(path: &str) -> String {
     for event in events {
         event["at"] = Value::Null;
     }
-    for gpu in document["gpus"].as_array_mut().expect("GPUs") {
-        if let Some(throttle) = gpu.get_mut("throttle") {
-            throttle["now"] = Value::Null;
-            throttle["minute"] = Value::Null;
-        }
+    for throttle in document["throttle"].as_array_mut().expect("GPUs") {
+        throttle["now"] = Value::Null;
+        throttle["minute"] = Value::Null;
     }
     format!("{document:#}\n")
 }

@@ -55,5 +55,19 @@ terminal status 860 status --capture tests/captures/spark-fe-llm-server.txt
 terminal status-page-pools 880 status --capture tests/captures/gb10-590-page-pools.txt
 terminal status-container 900 status --capture tests/captures/container-no-psi-no-sys.txt
 terminal status-here 520 status
+terminal status-thermal 1000 replay tests/scenarios/heat-costs-clock.txt --at 140m
+# A run that slows down beside its samples: the curves as a picture and in a terminal.
+awk 'BEGIN { t = 1764000000; n = 0; print "{\"step\": 0, \"time\": " t "}";
+    while (t < 1764009000) { t += (t < 1764007200) ? 4 : 5; print "{\"step\": " ++n ", \"time\": " t "}" } }' >"$work/train.jsonl"
+{
+    echo 'timestamp,temperature.gpu,power.draw,clocks.sm,utilization.gpu'
+    awk 'BEGIN { for (s = 0; s < 9000; s += 30) { late = s >= 7200
+        printf "%d, %.0f, %.2f W, %d MHz, 96 %%\n", 1764000000 + s, late ? 87 : 79 + s / 1800, 88 + (s % 7) / 5, (late ? 1800 : 2250) + s % 13 } }'
+} >"$work/thermal.log"
+"$binary" correlate --zone UTC --log "$work/train.jsonl" --samples "$work/thermal.log" --svg "$work/run.svg" >"$work/run.txt" || true
+{ echo '<!DOCTYPE html><meta charset="utf-8"><style>body{background:#1c1c1c;color:#d0d0d0;margin:16px}pre{font:14px/1.35 "DejaVu Sans Mono",monospace}</style><pre>'
+    sed 's/&/\&amp;/g; s/</\&lt;/g' "$work/run.txt"; echo '</pre>'; } >"$work/correlate.html"
+shot correlate "file://$work/correlate.html" 1160 1000
+shot correlate-svg "file://$work/run.svg" 1000 1100
 cp "$pictures/page.png" "$pictures/status.png" docs/pictures/
 ls -l "$pictures"

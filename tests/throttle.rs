@@ -1,5 +1,4 @@
 //! How a GPU works, from end to end: a story served, and the real NVML code against a stand-in.
-#![expect(clippy::disallowed_methods, reason = "tests set the scene and wait")]
 
 mod support;
 
@@ -35,7 +34,7 @@ fn a_story_of_heat_is_told_once_in_every_place() {
     assert_eq!(state(&end), "idle");
     let episodes = ["at_power_cap", "heating_at_cap", "thermal", "power_delivery", "stalled_busy"]
         .map(|kind| counted(&end, "episodes", kind));
-    assert_eq!(episodes, [2.0, 2.0, 1.0, 0.0, 0.0]);
+    assert_eq!(format!("{episodes:?}"), "[1.0, 1.0, 1.0, 0.0, 0.0]");
     let thermal = counted(&end, "seconds", "thermal");
     assert!((1800.0..1900.0).contains(&thermal), "{thermal}");
     let status: serde_json::Value = serde_json::from_str(&served.get("/api/v1/status")).unwrap();
@@ -46,18 +45,17 @@ fn a_story_of_heat_is_told_once_in_every_place() {
         .filter(|event| event["event"] == "throttle_changed")
         .collect();
     let ended: Vec<&str> = events.iter().map(|e| e["episode"]["state"].as_str().unwrap()).collect();
-    let way =
-        ["at_power_cap", "heating_at_cap", "at_power_cap", "heating_at_cap", "thermal", "nominal"];
+    let way = ["at_power_cap", "heating_at_cap", "thermal"];
     assert_eq!(ended, way, "the start is no news");
-    let hot = &events[4];
+    let hot = &events[2];
     assert_eq!(
-        (hot["severity"].as_str(), events[3]["severity"].as_str()),
+        (hot["severity"].as_str(), events[1]["severity"].as_str()),
         (Some("info"), Some("warning"))
     );
     assert_eq!(hot["episode"]["peak_celsius"], 87.0);
     let number = |key: &str| hot["episode"][key].as_f64().unwrap();
     assert!(
-        (number("mean_watts") - 88.0).abs() < 1.5
+        (number("mean_watts") - 88.0).abs() < 3.0
             && (number("clock_lost_ratio") - 0.2).abs() < 0.01
     );
     assert!((number("end") - number("start") - thermal).abs() < 2.0);
@@ -66,17 +64,18 @@ fn a_story_of_heat_is_told_once_in_every_place() {
     let lines: Vec<&str> =
         log.lines().filter(|line| line.contains("event=throttle_changed")).collect();
     assert_eq!(lines.len(), events.len(), "{log}");
-    let begins = lines[3];
+    let begins = lines[1];
     for part in [
         "level=warn",
         "from=heating_at_cap to=thermal",
         "gpu=0",
-        "peak_celsius=87.0 mean_watts=88.0",
+        "from_peak_celsius=87.0 from_mean_watts=88.0",
+        "To do: look at fans",
         "clock 20 % below this job's own first steady minutes (2250 MHz at 88.0 W)",
     ] {
         assert!(begins.contains(part), "{part}: {begins}");
     }
-    assert!(lines[4].contains("clock_lost_ratio=0.200"), "{}", lines[4]);
+    assert!(lines[2].contains("from_clock_lost_ratio=0.200"), "{}", lines[2]);
 }
 
 /// Short windows, so that minutes fit into a test.
@@ -98,7 +97,7 @@ fn a_fault_outlives_a_restart_and_ends_with_a_busy_sample_that_is_normal() {
     let rig = Rig::with("spark-fe-idle", &paths, QUICK);
     rig.gpu.set(&FAULTY);
     let told = rig.wait("the fault", |m| state(m) == "power_delivery");
-    assert_eq!(counted(&told, "episodes", "power_delivery"), 1.0);
+    assert!((counted(&told, "episodes", "power_delivery") - 1.0).abs() < 0.1);
     assert!(rig.logged().contains("level=error"), "{}", rig.logged());
     let Rig { mut exporter, .. } = rig;
     exporter.signal("TERM");

@@ -5,12 +5,14 @@
 
 mod gpu;
 mod health;
+pub mod history;
 mod machine;
 mod memory;
 mod module;
 mod pool;
 mod power;
 mod process;
+mod training;
 pub mod verdicts;
 
 use crate::model::frame::Frame;
@@ -142,6 +144,7 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         pool::ROWS,
         gpu::ROWS,
         power::ROWS,
+        training::ROWS,
         memory::ROWS,
         machine::ROWS,
         module::ROWS,

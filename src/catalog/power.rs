@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "means of ten minutes of utilization, power and temperature",
-        "1 while the GPU has been busy for ten minutes with flat power, well under what the supply is rated for, and a temperature that climbs or is high. No proof that it costs anything. Absent until ten minutes were watched.",
+        "1 while the GPU has been busy for the whole window (throttle.window, ten minutes) with flat power, well under what the supply is rated for, and a temperature that climbs or is high. No proof that it costs anything. Absent until that long was watched.",
         |f, out| each(f, out, |t| t.signature, flag)
     ),
     metric!(
@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "NVML field values, nvidia-smi clocks_event_reasons_counters.*",
-        "Share of the last five minutes under a thermal reason, by the driver's own counters.",
+        "Share of the last while (throttle.event_window, five minutes) under a thermal reason, by the driver's own counters, or where it has none by the samples in which one held.",
         |f, out| each(f, out, |t| t.thermal_share, |share| share.0)
     ),
     metric!(
@@ -136,8 +136,19 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "means of the job's first steady minutes",
-        "SM clock of the present job's first ten steady minutes: what its later minutes are compared with. Absent until there were some.",
+        "SM clock of the present job's first steady minutes (throttle.window): what its later minutes are compared with. Absent until there were some.",
         |f, out| each(f, out, |t| t.baseline, |base| base.clock.0)
+    ),
+    metric!(
+        "gb10_throttle_clock_lost_ratio",
+        Gauge,
+        Ratio,
+        ["gpu"],
+        [Gpu],
+        Stable,
+        "SM clock of the last minute against gb10_throttle_baseline_hertz",
+        "What the last minute's SM clock is below that of the job's first steady minutes, of whatever cause: other work has other clocks. Absent without a baseline and while the GPU is not busy.",
+        |f, out| each(f, out, |t| t.clock_lost, |lost| lost.0)
     ),
     metric!(
         "gb10_gpu_clock_cap_hertz",
@@ -147,7 +158,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Gpu],
         Stable,
         "SM clock of busy minutes",
-        "The clock cap (nvidia-smi -lgc) that seems to be in force: no query tells it, so it is inferred from a clock that stays at one value while neither power nor heat governs it. Caps within 5 % of the highest clock cannot be told. Absent without one, and until ten busy minutes were watched.",
+        "The clock cap (nvidia-smi -lgc) that seems to be in force: no query tells it, so it is inferred from a clock that stays at one value while neither power nor heat governs it. Caps within 8 % of the highest clock (clock.cap_margin) cannot be told. Absent without one, and until ten busy minutes were watched.",
         |f, out| each(f, out, |t| t.cap, |Hertz(hertz)| hertz)
     ),
     metric!(

@@ -7,7 +7,8 @@ use crate::model::reading::{Missing, Reading};
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Source, SourceState};
 use crate::model::throttle::ThrottleState;
-use crate::units::{Bytes, GIB};
+use crate::model::training::TrainingRun;
+use crate::units::{Bytes, GIB, Seconds};
 
 /// One verdict.
 pub struct Verdict {
@@ -52,6 +53,16 @@ fn exhaustion(f: &Frame, out: Told<'_>) {
         }
     };
     out("", state, evidence);
+}
+
+/// A run's step against its own pace.
+fn pace(run: &TrainingRun) -> String {
+    match (run.pace.step, run.pace.baseline) {
+        (Ok(Seconds(step)), Ok(Seconds(base))) => {
+            format!("a step takes {step:.3} s, {base:.3} s in the run's own steady minutes")
+        }
+        _ => String::new(),
+    }
 }
 
 /// Every verdict.
@@ -143,6 +154,20 @@ pub const VERDICTS: &[Verdict] = &[
                     Err(reason) => ("unknown", reason.as_str().to_owned()),
                 };
                 out(&gpu.index.to_string(), state, evidence);
+            }
+        },
+    },
+    Verdict {
+        name: "train.pace",
+        states: || vec!["steady", "slow", "unknown"],
+        read: |f, out| {
+            for run in &f.verdicts.training {
+                let (state, evidence) = match run.pace.slow {
+                    Ok(true) => ("slow", pace(run)),
+                    Ok(false) => ("steady", pace(run)),
+                    Err(reason) => ("unknown", reason.as_str().to_owned()),
+                };
+                out(&run.run, state, evidence);
             }
         },
     },

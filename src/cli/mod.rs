@@ -2,7 +2,9 @@
 //! closed pipe is 0, because whoever closed it has read enough.
 
 mod config;
+mod correlate;
 mod doctor;
+pub mod history;
 mod log;
 mod notify;
 mod record;
@@ -71,6 +73,9 @@ enum Command {
     CudaProbe(doctor::ProbeArgs),
     /// Replay a scenario: a machine over time, from a text file.
     Replay(replay::ReplayArgs),
+    /// Lay a training log beside samples of its box: when was the run slow, how much, and what the box did
+    /// then. Exit code 0 when it was healthy, 1 when it was slow, 2 when that cannot be told.
+    Correlate(correlate::CorrelateArgs),
     /// Write this machine, as it is now, into a file that anybody can replay.
     Record(RecordArgs),
     /// Write a GPU's temperature and power beside a training log, as lines of CSV like nvidia-smi's.
@@ -162,6 +167,7 @@ pub fn main() -> ExitCode {
         Command::CudaProbe(args) => doctor::probe(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Record(args) => record::run(&args),
+        Command::Correlate(args) => correlate::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)

@@ -1,9 +1,9 @@
 //! `replay`: a scenario instead of a machine.
 
-use super::{VERSION, print};
+use super::{VERSION, print, settings};
 use crate::capture::scenario::Scenario;
 use crate::catalog::verdicts;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, file};
 use crate::engine::Engine;
 use crate::engine::player::Player;
 use crate::export::series::{self, Series};
@@ -64,6 +64,9 @@ pub(super) struct ReplayArgs {
     /// With --serve: address to listen on.
     #[arg(long = "web.listen-address", value_name = "HOST:PORT", requires = "serve")]
     listen: Option<String>,
+    /// Judge by the thresholds of this configuration file; nothing else in it matters here.
+    #[arg(long = "config.file", value_name = "FILE")]
+    config: Option<PathBuf>,
     /// Write every scrape of the scenario in this form.
     #[arg(long, value_name = "FORM", conflicts_with = "at")]
     emit: Option<Emit>,
@@ -98,6 +101,19 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
+impl ReplayArgs {
+    /// The numbers that decide.
+    fn thresholds(&self) -> anyhow::Result<Thresholds> {
+        let mut config = Config::default();
+        if let Some(path) = &self.config {
+            let text = settings::read(path)?;
+            file::apply(path, &text, &mut config)?;
+            file::consistent(path, &text, &config)?;
+        }
+        Ok(config.thresholds)
+    }
+}
+
 pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(&args.scenario)?;
     let path = args.scenario.display();
@@ -106,7 +122,8 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             .map_err(|what| anyhow!("{path}:{}: {what}", expected.line))?;
     }
     let length = scenario.length;
-    let player = Player::new(scenario, Thresholds::default(), VERSION);
+    let thresholds = args.thresholds()?;
+    let player = Player::new(scenario, thresholds, VERSION);
     if args.serve {
         return serve(args, player);
     }

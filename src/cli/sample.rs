@@ -7,9 +7,12 @@ mod file;
 
 use super::{USAGE, VERSION, log, print, replay};
 use crate::clock::{Clock, System};
+use crate::config::Origin;
 use crate::engine::{Engine, Options, Settings};
 use crate::export::sample::{self, Columns, Style};
+use crate::model::frame::Frame;
 use crate::model::reading::Missing;
+use crate::model::source::Source;
 use anyhow::{Context, anyhow, bail};
 use clap::error::ErrorKind;
 use clap::{Args, ValueEnum};
@@ -37,6 +40,9 @@ const BETWEEN_FRAMES: Duration = Duration::from_millis(500);
 const MAX_INTERVAL: Duration = Duration::from_secs(3600);
 /// Standard output in place of a file.
 const STDOUT: &str = "-";
+
+/// Its number on every architecture that this runs on.
+const SIGXFSZ: i32 = 25;
 
 #[derive(Debug, Args)]
 #[command(mut_arg("capture", |arg| arg.hide(true)))]
@@ -114,7 +120,11 @@ pub(super) fn run(args: &SampleArgs) -> anyhow::Result<ExitCode> {
         }
         return Ok(USAGE.into());
     }
-    let config = args.given.config()?;
+    let mut config = args.given.config()?;
+    if config.origin("log.level") == Origin::Default {
+        // Beside a training run nobody wants to read what is well.
+        "warn".clone_into(&mut config.log_level);
+    }
     let machine = args.given.machine(&config)?;
     log::to_stderr(&config);
     // Opened before anything is started: a file that is there is the commonest mistake.
@@ -191,6 +201,11 @@ impl SampleArgs {
                 let what = "this header has more columns than three; --extended fills them";
                 return Err(file.wrong_header(what.to_owned()).into());
             }
+            // Rows alone are what --header none leaves.
+            (false, Some(Err(_))) if !file.begins_with_a_row()? => {
+                let what = "this is neither a header nor a row of sample's; it may be somebody else's file";
+                return Err(file.wrong_header(what.to_owned()).into());
+            }
             _ => None,
         };
         file.end_half_line()?;
@@ -218,6 +233,9 @@ enum Order {
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
+    /// A limit on the size of files says so with a signal that kills; with a handler the write fails, and is
+    /// counted.
+    _too_large: Signal,
     /// Not for standard output: there it keeps its meaning, that the terminal is gone.
     hangup: Option<Signal>,
 }
@@ -227,6 +245,7 @@ impl Signals {
         Ok(Self {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
+            _too_large: signal(SignalKind::from_raw(SIGXFSZ))?,
             hangup: hangup.then(|| signal(SignalKind::hangup())).transpose()?,
         })
     }
@@ -312,6 +331,7 @@ impl Sampler {
             return Ok(());
         }
         let first = self.engine.frame();
+        self.say_what_is_missing(first.as_deref().ok());
         if self.extended && self.columns.is_none() {
             let frame = first.as_ref().map_err(|e| *e).context("this machine could not be read")?;
             self.columns = Some(Columns::of(frame));
@@ -322,6 +342,25 @@ impl Sampler {
         let result = self.rows(start + BETWEEN_FRAMES, orders);
         self.engine.stop();
         result
+    }
+
+    /// Said once, because a night of rows without values is a mistake that nobody notices: the row says
+    /// that there is no value, and this says why.
+    fn say_what_is_missing(&self, first: Option<&Frame>) {
+        let Some(frame) = first else { return };
+        let gpu = self.gpu;
+        let why = match &frame.snapshot.gpus.devices {
+            Ok(all) if all.iter().any(|one| one.index == gpu) => return,
+            Ok(all) => {
+                let there: Vec<String> = all.iter().map(|one| one.index.to_string()).collect();
+                format!("there is GPU {}", there.join(", "))
+            }
+            Err(reason) => {
+                let message = frame.health.sources[Source::Gpu.index()].message.as_deref();
+                message.unwrap_or(reason.as_str()).to_owned()
+            }
+        };
+        tracing::warn!("GPU {gpu} is not to be read, rows say [N/A] until it is: {why}");
     }
 
     /// Until every source has answered, or is known not to: a column that is not there by then will never

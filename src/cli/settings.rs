@@ -236,7 +236,8 @@ impl<const ALL: bool> Given<ALL> {
             sysfs: config.sysfs.clone(),
             rootfs: config.rootfs.clone(),
         };
-        Ok(Arc::new(Live::new(roots, &config.nvml, &config.nvidia_smi)))
+        let live = Live::new(roots, &config.nvml, &config.nvidia_smi);
+        Ok(Arc::new(live.following(&config.train_logs)))
     }
 }
 

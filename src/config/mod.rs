@@ -75,6 +75,8 @@ pub struct Config {
     pub log_level: String,
     /// How it is written.
     pub log_format: LogFormat,
+    /// Training logs to follow.
+    pub train_logs: Vec<PathBuf>,
     /// The NVML library.
     pub nvml: String,
     /// The program nvidia-smi.
@@ -101,6 +103,7 @@ impl Default for Config {
             state_directory: None,
             log_level: "info".to_owned(),
             log_format: LogFormat::Logfmt,
+            train_logs: Vec::new(),
             nvml: "libnvidia-ml.so.1".to_owned(),
             nvidia_smi: "nvidia-smi".to_owned(),
             gpu: GpuChoice::Auto,
@@ -138,14 +141,10 @@ impl Config {
             let what = format!("{} {what} {} ({})", of(keys[0]), keys[1], of(keys[1]));
             Err(Contradiction { keys, what })
         };
-        let t = &self.thresholds;
-        if t.slope_short.0 >= t.slope_long.0 {
-            let keys = ["thresholds.pool.slope_short", "thresholds.pool.slope_long"];
-            return against(keys, "must be shorter than");
-        }
-        if t.exhaustion_level <= t.reserve {
-            let keys = ["thresholds.pool.exhaustion_level", "thresholds.pool.reserve"];
-            return against(keys, "must be above the reserve, or it is never seen coming;");
+        for Pair { keys: [first, second], wrong, what } in pairs(&self.thresholds) {
+            if wrong {
+                return against([first, second], what);
+            }
         }
         let others = table::switched().any(|source| self.collectors[source.index()]);
         if !others && self.gpu == GpuChoice::Off {
@@ -162,6 +161,79 @@ impl Config {
         }
         Ok(())
     }
+}
+
+/// Two thresholds, and what must not be between them.
+struct Pair {
+    keys: [&'static str; 2],
+    wrong: bool,
+    what: &'static str,
+}
+
+const LESS: &str = "must be less than";
+const ENDLESS: &str = "must be less than the limit, or what begins never ends;";
+
+/// What only two thresholds together can get wrong.
+fn pairs(t: &Thresholds) -> impl Iterator<Item = Pair> + use<> {
+    let pair = |keys, wrong, what| Pair { keys, wrong, what };
+    [
+        pair(
+            ["thresholds.pool.slope_short", "thresholds.pool.slope_long"],
+            t.slope_short.0 >= t.slope_long.0,
+            "must be shorter than",
+        ),
+        pair(
+            ["thresholds.pool.exhaustion_level", "thresholds.pool.reserve"],
+            t.exhaustion_level <= t.reserve,
+            "must be above the reserve, or it is never seen coming;",
+        ),
+        pair(
+            ["thresholds.throttle.idle_below", "thresholds.throttle.busy_from"],
+            t.idle_below.0 >= t.busy_from.0,
+            LESS,
+        ),
+        pair(
+            ["thresholds.throttle.fault_clock_max", "thresholds.throttle.fault_normal_clock"],
+            t.fault_clock_max.0 >= t.fault_normal_clock.0,
+            LESS,
+        ),
+        pair(
+            ["thresholds.throttle.event_hysteresis", "thresholds.throttle.event_share"],
+            t.event_hysteresis.0 >= t.event_share.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.throttle.utilization_hysteresis", "thresholds.throttle.busy_from"],
+            t.utilization_hysteresis.0 >= t.busy_from.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.throttle.stall_share_hysteresis", "thresholds.throttle.stall_share"],
+            t.stall_share_hysteresis.0 >= t.stall_share.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.throttle.clock_hysteresis", "thresholds.throttle.clock_lost"],
+            t.clock_hysteresis.0 >= t.clock_lost.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.throttle.temperature_hysteresis", "thresholds.throttle.climb_from"],
+            t.temperature_hysteresis.0 >= t.climb_from.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.run.slow_hysteresis", "thresholds.run.slow_from"],
+            t.run_slow_hysteresis.0 >= t.run_slow_from.0,
+            ENDLESS,
+        ),
+        pair(
+            ["thresholds.board.cutoff_from", "thresholds.board.cutoff_to"],
+            t.board_cutoff_from.0 > t.board_cutoff_to.0,
+            "must not be above",
+        ),
+    ]
+    .into_iter()
 }
 
 /// Settings that cannot both be meant.

@@ -4,7 +4,7 @@ use super::{Config, LogFormat, paths};
 use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
-use crate::units::{GIB, KIB, MIB, Unit};
+use crate::units::{GIB, Hertz, KIB, MIB, Unit};
 
 /// One setting.
 pub struct Row {
@@ -162,6 +162,28 @@ pub const ROWS: &[Row] = &[
             Ok(())
         },
         show: |c| c.state_directory.iter().flat_map(|path| path_shown(path)).collect(),
+    },
+    Row {
+        key: "train_log",
+        value_name: "FILE",
+        help: "Follow this training log: how long its steps take, and when they are slow; may be given several \
+               times. It need not be there yet",
+        many: true,
+        machine: false,
+        reloads: false,
+        set: |c, values| {
+            for (i, value) in values.iter().enumerate() {
+                if value.is_empty() {
+                    return Err("expected a file, found an empty name".to_owned());
+                }
+                if values[..i].contains(value) {
+                    return Err(format!("{value} is there twice"));
+                }
+            }
+            c.train_logs = values.iter().map(Into::into).collect();
+            Ok(())
+        },
+        show: |c| c.train_logs.iter().flat_map(|path| path_shown(path)).collect(),
     },
     Row {
         key: "log.level",
@@ -368,6 +390,7 @@ fn number(unit: Unit, text: &str) -> Result<f64, String> {
             &[("GiB/s", exact(GIB)), ("MiB/s", exact(MIB)), ("KiB/s", exact(KIB)), ("", 1.0)]
         }
         Unit::Seconds => &[("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0), ("", 1.0)],
+        Unit::Watts | Unit::Celsius | Unit::Hertz => unit.written(),
         _ => &[("", 1.0)],
     };
     let expected = || {
@@ -375,6 +398,8 @@ fn number(unit: Unit, text: &str) -> Result<f64, String> {
             units.iter().map(|(name, _)| *name).filter(|name| !name.is_empty()).collect();
         let with = if unit == Unit::Ratio {
             "a share such as 0.5".to_owned()
+        } else if names.is_empty() && unit != Unit::Count {
+            "a number".to_owned()
         } else if names.is_empty() {
             "a whole number".to_owned()
         } else {
@@ -415,6 +440,9 @@ pub fn amount(unit: Unit, value: f64) -> String {
         Unit::Bytes => scaled(""),
         Unit::BytesPerSecond => scaled("/s"),
         Unit::Seconds => format!("{value}s"),
+        Unit::Watts => format!("{value}W"),
+        Unit::Celsius => format!("{value}C"),
+        Unit::Hertz => format!("{}MHz", value / Hertz::from_mega(1).0),
         _ => value.to_string(),
     }
 }

@@ -3,12 +3,15 @@
 //! No clock, no input or output, no logging, no metric names. Time enters through the snapshot.
 
 mod board;
+pub mod compare;
 mod module;
 pub mod partition;
 pub mod pool;
+pub mod run;
 mod sharing;
 pub mod slope;
 pub mod throttle;
+mod training;
 pub mod unaccounted;
 pub mod window;
 
@@ -28,6 +31,7 @@ pub struct State {
     parts: sharing::Known,
     board: board::State,
     module: module::State,
+    training: training::State,
     /// What was learned about the idle box; the engine keeps it from run to run.
     pub idle: unaccounted::Idle,
     /// How the GPUs work, and what was learned about them.
@@ -53,12 +57,14 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
     let hottest = hottest(&snapshot.zones);
     let board_max = board::derive(&mut state.board, snapshot, &hottest);
     let module = module::derive(&mut state.module, snapshot);
+    let training = training::derive(&mut state.training, snapshot, thresholds);
     let throttle = throttle::derive(
         &mut state.throttle,
         snapshot,
         &pool.partition,
         &gpus,
         &module,
+        training::slow(&snapshot.training, &training),
         thresholds,
     );
     Verdicts {
@@ -70,6 +76,7 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
         unaccounted,
         cuda_free,
         cuda_blind,
+        training,
         throttle,
     }
 }

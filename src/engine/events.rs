@@ -19,6 +19,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 mod throttle;
+mod training;
 
 /// Older events are forgotten.
 const KEPT: usize = 256;
@@ -38,6 +39,8 @@ pub(super) struct Journal {
     xids: BTreeMap<(u32, u32), (u64, Moment)>,
     /// How each GPU works.
     throttle: throttle::Noted,
+    /// Whether each training run was slow.
+    runs: BTreeMap<String, bool>,
 }
 
 /// A source's state as it was last noted, and since when it has been well.
@@ -93,6 +96,7 @@ impl Journal {
         self.note_sharing(snapshot, verdicts, settle);
         self.note_xids(snapshot, settle);
         self.note_throttle(at, &verdicts.throttle);
+        self.note_runs(at, verdicts);
         self.note_reserve(at, &verdicts.pool);
         self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
@@ -283,13 +287,18 @@ impl Journal {
         event.number = self.number;
         let events = Arc::make_mut(&mut self.events);
         if events.len() == KEPT {
-            // A box that works in bursts must not push out what somebody has to see.
-            let info = events.iter().filter(|e| e.severity == Severity::Info).count();
-            let first = events.iter().position(|e| e.severity == Severity::Info);
-            events.remove(first.filter(|_| info > KEPT / 2).unwrap_or(0));
+            events.remove(oldest_of_most(&events[..]));
         }
         events.push(event);
     }
+}
+
+/// Of the severity that there is most of, the oldest one: a box that works in bursts, or a sensor that fails
+/// by turns, must not push out what somebody has to see.
+fn oldest_of_most(events: &[Event]) -> usize {
+    let count = |severity| events.iter().filter(|e| e.severity == severity).count();
+    let most = Severity::ALL.iter().copied().rev().max_by_key(|severity| count(*severity));
+    events.iter().position(|e| Some(e.severity) == most).unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -369,6 +378,28 @@ mod tests {
                 "a round was still running when the next was due",
             ]
         );
+    }
+
+    /// Neither a flood of news nor one of warnings pushes out an error.
+    #[test]
+    fn a_flood_of_one_kind_pushes_out_its_own() {
+        let mut journal = Journal::default();
+        let mut push = |n, severity| {
+            journal.push(at(n), EventKind::SourceChanged, severity, "x", String::new());
+        };
+        push(0, Severity::Error);
+        push(1, Severity::Warning);
+        (2..1000).for_each(|n| push(n, Severity::Info));
+        (1000..2000).for_each(|n| push(n, Severity::Warning));
+        let count = |severity| journal.events.iter().filter(|e| e.severity == severity).count();
+        assert_eq!(count(Severity::Error), 1);
+        assert!((100..=128).contains(&count(Severity::Info)), "{}", count(Severity::Info));
+        assert_eq!(journal.events.len(), KEPT);
+        let mut last = 0;
+        for event in journal.events.iter() {
+            assert!(event.number > last, "in their order");
+            last = event.number;
+        }
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 pub mod html;
 mod looks;
+pub mod plot;
 pub mod prometheus;
 pub mod sample;
 pub mod series;

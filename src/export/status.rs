@@ -6,10 +6,12 @@
 mod gpu;
 mod module;
 mod throttle;
+mod training;
 
 pub use gpu::{CudaPart, DriverPart, GpuPart, UnaccountedPart};
 pub use module::{LimitPart, ModulePart};
 pub use throttle::{BaselinePart, EpisodePart, ThrottlePart};
+pub use training::RunPart;
 
 use crate::model::event::Event;
 use crate::model::fields;
@@ -81,6 +83,12 @@ pub struct Status {
     pub gpu_driver: DriverPart,
     /// The GPUs.
     pub gpus: Vec<GpuPart>,
+    /// How each GB10 works; those too that the driver does not tell of at present.
+    #[serde(default)]
+    pub throttle: Vec<ThrottlePart>,
+    /// Training runs whose logs are followed.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub training: Vec<RunPart>,
     /// Swap space.
     pub swap: SwapPart,
     /// Thermal zones.
@@ -316,6 +324,8 @@ impl Status {
             cuda: gpu::cuda(frame),
             gpu_driver: gpu::driver(frame),
             gpus: gpu::gpus(frame),
+            throttle: frame.verdicts.throttle.iter().map(ThrottlePart::of).collect(),
+            training: frame.verdicts.training.iter().map(RunPart::of).collect(),
             swap: SwapPart { size: bytes(s.meminfo.swap_total), free: bytes(s.meminfo.swap_free) },
             zones: zones(frame),
             hottest_zone: Figure::of(

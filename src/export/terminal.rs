@@ -2,6 +2,7 @@
 
 mod board;
 mod gpu;
+mod training;
 
 use super::looks::{Look, in_bar, look};
 use super::status::{ExhaustionPart, Figure, SourcePart, Status};
@@ -22,11 +23,13 @@ pub fn render(status: &Status, colour: bool) -> String {
     let mut out = String::with_capacity(4096);
     // Writing to a String cannot fail.
     let _ = header(&mut out, status)
+        .and_then(|()| gpu::alarms(&mut out, status))
         .and_then(|()| pool(&mut out, status, colour))
         .and_then(|()| gpu::memory(&mut out, status))
         .and_then(|()| left(&mut out, status))
         .and_then(|()| trend(&mut out, status))
         .and_then(|()| gpu::gpus(&mut out, status))
+        .and_then(|()| training::training(&mut out, status))
         .and_then(|()| board::board(&mut out, status))
         .and_then(|()| board::module(&mut out, status))
         .and_then(|()| events(&mut out, status))
@@ -279,7 +282,8 @@ fn unread(out: &mut String, status: &Status) -> Written {
         .filter(|(_, source)| source.state.as_deref() != Some("ok"))
         // A recorded machine lacks nothing when the exporter's own process is not on it.
         .filter(|(name, source)| {
-            name.as_str() != Source::Process.as_str()
+            // Nor when no log is followed.
+            ![Source::Process, Source::Training].map(Source::as_str).contains(&name.as_str())
                 || source.state.as_deref() != Some(SourceState::NotPresent.as_str())
         })
         .map(|(name, source)| {

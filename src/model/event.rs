@@ -26,6 +26,8 @@ states! {
         ThrottleChanged = "throttle_changed",
         /// A clock cap appeared or was lost.
         ClockCap = "clock_cap",
+        /// The steps of a training run have become slow, or are no longer.
+        RunSlow = "run_slow",
         /// A lane could not keep its period.
         TicksMissed = "ticks_missed",
     }

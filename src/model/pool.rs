@@ -4,6 +4,7 @@ use super::module::Module;
 use super::reading::{Missing, Reading};
 use super::sharing::{GpuMemory, Unaccounted};
 use super::throttle::Throttle;
+use super::training::TrainingRun;
 use crate::units::{Bytes, BytesPerSecond, Celsius, Seconds, SignedBytes};
 use std::time::Duration;
 
@@ -207,6 +208,8 @@ pub struct Verdicts {
     /// Room that exists and that CUDA's query does not show, on a proven GB10. Negative where the kernel
     /// would give less than CUDA promises.
     pub cuda_blind: Reading<SignedBytes>,
+    /// How the runs go whose logs are followed.
+    pub training: Vec<TrainingRun>,
     /// How each GB10 works; by index.
     pub throttle: Vec<Throttle>,
 }

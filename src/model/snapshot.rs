@@ -10,6 +10,7 @@ use super::process::Process;
 use super::reading::Missing;
 use super::sensors::{Hwmon, Zones};
 use super::source::Source;
+use super::training::Training;
 
 /// Declares the snapshot: one group a source, with what it takes to move and to lose a group.
 macro_rules! snapshot {
@@ -58,6 +59,8 @@ snapshot! {
     zones: Zones = Thermal,
     /// hwmon inputs
     hwmon: Hwmon = Hwmon,
+    /// Training logs that are followed
+    training: Training = Training,
     /// The GPU
     gpus: Gpus = Gpu,
     /// `/proc/loadavg`

@@ -13,6 +13,8 @@ states! {
         Sensors = "sensors",
         /// The GPU, through its driver, which can block for minutes.
         Gpu = "gpu",
+        /// Training logs that are followed, on disks that may not answer.
+        Logs = "logs",
         /// What changes slowly or never.
         Slow = "slow",
     }
@@ -24,7 +26,7 @@ impl Lane {
     #[must_use]
     pub const fn period(self) -> Duration {
         match self {
-            Self::Fast | Self::Sensors | Self::Gpu => Duration::from_secs(1),
+            Self::Fast | Self::Sensors | Self::Gpu | Self::Logs => Duration::from_secs(1),
             Self::Slow => Duration::from_secs(5),
         }
     }
@@ -52,6 +54,8 @@ states! {
         Hwmon = "hwmon",
         /// the GPU (NVML or nvidia-smi)
         Gpu = "gpu",
+        /// training logs (--train-log)
+        Training = "training",
         /// /proc/loadavg
         Loadavg = "loadavg",
         /// /proc/uptime
@@ -92,6 +96,7 @@ impl Source {
             Self::Meminfo | Self::Vmstat | Self::Buddyinfo | Self::Pressure => Lane::Fast,
             Self::Thermal | Self::Hwmon => Lane::Sensors,
             Self::Gpu => Lane::Gpu,
+            Self::Training => Lane::Logs,
             _ => Lane::Slow,
         }
     }

@@ -42,6 +42,23 @@ impl ThrottleState {
         Self::StalledBusy,
     ];
 
+    /// What somebody who is woken by it does first; nothing for a state that asks for nothing.
+    #[must_use]
+    pub const fn advice(self) -> Option<&'static str> {
+        match self {
+            Self::Thermal => {
+                Some("look at fans, vents and the room; a lower clock cap costs less than heat")
+            }
+            Self::PowerDelivery => Some(
+                "if nobody has locked the clock (nvidia-smi -rgc undoes that), switch off, pull the plug for five minutes, start again",
+            ),
+            Self::StalledBusy => {
+                Some("look for what the job waits for: a peer, a lock, a dead process")
+            }
+            _ => None,
+        }
+    }
+
     /// Its place among those that are counted.
     #[must_use]
     pub fn counted(self) -> Option<usize> {
@@ -66,6 +83,8 @@ states! {
         ThermalSeconds = "thermal_seconds",
         /// The memory that the GPU's jobs hold.
         HeldMemory = "held_memory",
+        /// The step time of a training run that is followed.
+        StepTime = "step_time",
     }
 }
 
@@ -82,7 +101,7 @@ pub const NEEDS: [(ThrottleState, &[&[Input]]); 7] = [
             &[Input::Utilization],
             &[Input::Power],
             &[Input::Temperature, Input::EventReasons, Input::ThermalSeconds],
-            &[Input::SmClock, Input::ThermalSeconds],
+            &[Input::SmClock, Input::ThermalSeconds, Input::EventReasons, Input::StepTime],
         ],
     ),
     (
@@ -100,8 +119,11 @@ states! {
     Cost {
         /// The SM clock is below that of the job's own first steady minutes, at like power and utilization.
         Clock = "clock",
-        /// The driver's running times of the thermal reasons grow.
+        /// The driver's running times of the thermal reasons grow, or where it has none such a reason holds
+        /// in a good part of the samples.
         Events = "events",
+        /// Steps of a training run take longer than in its own first steady minutes.
+        StepTime = "step_time",
     }
 }
 
@@ -241,6 +263,8 @@ pub struct Throttle {
     pub minute: Minute,
     /// The job's first steady minutes; pending until there were some.
     pub baseline: Reading<Baseline>,
+    /// What the last minute's clock is below that, of whatever cause; pending while the GPU is not busy.
+    pub clock_lost: Reading<Ratio>,
     /// Share of time under a thermal reason.
     pub thermal_share: Reading<Ratio>,
     /// The clock cap that is in force; not present when there is none, pending while that is not known.

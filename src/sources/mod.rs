@@ -5,12 +5,16 @@
 //! clock and the deadlines are the engine's.
 
 pub mod files;
+pub mod follow;
 pub mod gpu;
 pub mod lines;
 pub mod proc;
 pub mod recorder;
 pub mod roots;
+pub mod samples;
 pub mod sys;
+pub mod train;
+pub mod training;
 
 pub use files::{FileError, Files, ReadError};
 pub use recorder::Recorder;
@@ -19,6 +23,7 @@ pub use roots::{Live, Roots};
 use crate::model::gpu::Gpus;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
+use crate::model::training::Training;
 
 /// A machine, live or recorded: its files and its GPU.
 pub trait Machine: Files {
@@ -41,6 +46,16 @@ pub trait Machine: Files {
         let result = self.gpu(pace, into);
         notes.take_facts(pace, into, &result);
         result
+    }
+
+    /// One round of the training logs that are followed.
+    ///
+    /// # Errors
+    /// That none is followed, or why one cannot be read.
+    fn training(&self, into: &mut Training) -> Result<(), ReadError> {
+        let none = FileError::NotPresent.at("--train-log");
+        *into = Err(none.reason());
+        Err(none)
     }
 
     /// The exporter stops, whatever is under way: no program that was started is left behind. Never
@@ -71,6 +86,7 @@ pub fn read(
         Source::Pressure => proc::pressure::read(files, &mut into.pressure),
         Source::Thermal => fill(&mut into.zones, sys::thermal::read(files)),
         Source::Hwmon => fill(&mut into.hwmon, sys::hwmon::read(files)),
+        Source::Training => machine.training(&mut into.training),
         Source::Loadavg => proc::load::read(files, &mut into.load),
         Source::Uptime => proc::load::read_uptime(files, &mut into.uptime),
         Source::Stat => proc::stat::read(files, &mut into.stat),

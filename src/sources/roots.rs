@@ -1,8 +1,9 @@
 //! The live machine's files, below configurable roots.
 
 use super::files::{FileError, Files, MAX_FILE, ReadError};
-use super::{Machine, gpu};
+use super::{Machine, gpu, training};
 use crate::model::gpu::Gpus;
+use crate::model::training::Training;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -65,6 +66,7 @@ fn why(error: &io::Error) -> FileError {
 pub struct Live {
     roots: Roots,
     gpu: Mutex<gpu::Live>,
+    logs: Mutex<training::Logs>,
     stop_gpu: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -73,7 +75,14 @@ impl Live {
     #[must_use]
     pub fn new(roots: Roots, library: &str, program: &str) -> Self {
         let gpu = gpu::Live::new(library, program);
-        Self { roots, stop_gpu: Box::new(gpu.stopper()), gpu: Mutex::new(gpu) }
+        let logs = Mutex::new(training::Logs::new(&[]));
+        Self { roots, stop_gpu: Box::new(gpu.stopper()), gpu: Mutex::new(gpu), logs }
+    }
+
+    /// The same, with training logs to follow.
+    #[must_use]
+    pub fn following(self, logs: &[PathBuf]) -> Self {
+        Self { logs: Mutex::new(training::Logs::new(logs)), ..self }
     }
 }
 
@@ -101,6 +110,11 @@ impl Machine for Live {
         notes: &gpu::Notes,
     ) -> Result<(), ReadError> {
         self.gpu.lock().unwrap_or_else(PoisonError::into_inner).note(pace, into, notes)
+    }
+
+    fn training(&self, into: &mut Training) -> Result<(), ReadError> {
+        // As with the GPU, only one lane comes here.
+        self.logs.lock().unwrap_or_else(PoisonError::into_inner).read(into)
     }
 
     fn stop(&self) {

@@ -9,6 +9,7 @@
 )]
 
 pub mod fakes;
+pub mod prometheus;
 pub mod rig;
 
 use gb10_exporter::capture::Capture;

@@ -1,13 +1,13 @@
 //! What hangs together is kept together: a scenario says what is known, and the rest follows by the
 //! rules that docs/SCENARIOS.md states.
 
-use crate::model::gpu::Gpu;
+use crate::model::gpu::{EventReason, Gpu};
 use crate::model::reading::Reading;
 use crate::model::snapshot::Snapshot;
-use crate::units::{Bytes, Celsius};
+use crate::units::{Bytes, Celsius, Count, Ratio};
 
 /// The readings that follow others where they are not set themselves.
-pub(super) const TOGETHER: [&str; 12] = [
+pub(super) const TOGETHER: [&str; 13] = [
     "uptime.since_boot",
     "meminfo.MemFree",
     "meminfo.MemAvailable",
@@ -20,6 +20,7 @@ pub(super) const TOGETHER: [&str; 12] = [
     "gpu.power_average",
     "gpu.power_instant",
     "gpu.margin",
+    "gpu.event_reasons",
 ];
 
 /// Applies the rules to a snapshot in which the fields `touched` were set.
@@ -131,6 +132,14 @@ fn gpus(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
             if !set("gpu.power_instant") {
                 gpu.power_instant = gpu.power;
             }
+        }
+        // The driver says "idle" of a GPU that does nothing, and of no other.
+        if set("gpu.utilization")
+            && !set("gpu.event_reasons")
+            && let (Ok(Ratio(share)), Ok(Count(mask))) = (gpu.utilization, gpu.event_reasons)
+        {
+            let idle = EventReason::Idle.bit();
+            gpu.event_reasons = Ok(Count(if share > 0.0 { mask & !idle } else { mask | idle }));
         }
         let then = before.iter().find(|then| then.index == gpu.index);
         if let Some(Gpu { temperature: Ok(then), margin: Ok(margin), .. }) = then

@@ -14,6 +14,8 @@ impl<'a> Table<'a> {
     /// Reads one. Lines that begin with `#` and empty ones are passed over; an error is a line number of
     /// the table from 1, and what was expected.
     pub(super) fn parse(text: &'a str) -> Result<Self, (usize, String)> {
+        // Spreadsheets begin their files with a mark that nobody sees.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let lines = text.lines().enumerate().map(|(i, line)| (i + 1, line.trim()));
         let mut lines = lines.filter(|(_, line)| !line.is_empty() && !line.starts_with('#'));
         let (_, header) = lines.next().ok_or((1, "expected a header line".to_owned()))?;

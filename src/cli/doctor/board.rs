@@ -87,7 +87,8 @@ fn fan(observed: &Observed) -> Judged {
 const fn limit(lane: Lane, smi: bool) -> Duration {
     match lane {
         // Kernel memory; 0.2 ms on the machines where it was measured.
-        Lane::Fast => Duration::from_millis(1),
+        // No log is followed here.
+        Lane::Fast | Lane::Logs => Duration::from_millis(1),
         // ACPI evaluates code for each zone; a tenth of the period leaves the lane in time.
         Lane::Sensors => Duration::from_millis(100),
         // Calls of 1 to 2 us were published for NVML, 20 ms for a run of nvidia-smi.

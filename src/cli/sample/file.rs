@@ -107,6 +107,14 @@ impl LogFile {
         Ok(Some(line).filter(|line| !line.is_empty()))
     }
 
+    /// Whether its first line is a row: `2026/11/24 14:08:55.751, 38, 11.17 W`.
+    pub(super) fn begins_with_a_row(&self) -> Result<bool, FileError> {
+        let shape = |c: char| if c.is_ascii_digit() { '0' } else { c };
+        let line = self.first_line()?.unwrap_or_default();
+        let time = line.split(',').next().unwrap_or_default();
+        Ok(time.chars().map(shape).collect::<String>() == "0000/00/00 00:00:00.000")
+    }
+
     /// Writes a row, and the header where the file has none. What cannot be written is lost and counted:
     /// the next row is tried as if nothing had been.
     pub(super) fn put(&mut self, header: Option<&str>, row: &str) {

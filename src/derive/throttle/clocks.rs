@@ -10,7 +10,7 @@ use crate::model::gpu::EventReason;
 use crate::model::reading::{Missing, Reading};
 use crate::model::throttle::CapChange;
 use crate::thresholds::Thresholds;
-use crate::units::Hertz;
+use crate::units::{Hertz, Seconds};
 use std::time::Duration;
 
 /// So many samples in a row are believed.
@@ -92,7 +92,7 @@ impl Clocks {
     }
 
     fn find(&mut self, history: &History, t: &Thresholds) {
-        let cap = match seen(history, t) {
+        let cap = match seen(history, t.clock_cap_window, t) {
             Seen::TooLittle => return,
             Seen::Wandering => {
                 self.judged = true;
@@ -130,13 +130,20 @@ enum Seen {
     Pinned(f64),
 }
 
+/// Whether the GPU looks as if somebody held its clock down, before that has lasted long enough to be called
+/// a cap.
+pub(super) fn looks_capped(history: &History, t: &Thresholds) -> bool {
+    let half = Seconds(t.clock_cap_window.0 / 2.0);
+    matches!(seen(history, half, t), Seen::Pinned(_))
+}
+
 /// Whether the GPU stayed at one clock.
-fn seen(history: &History, t: &Thresholds) -> Seen {
-    let window = Duration::from_secs_f64(t.clock_cap_window.0);
+fn seen(history: &History, over: Seconds, t: &Thresholds) -> Seen {
+    let window = Duration::from_secs_f64(over.0);
     let free: Vec<f64> = history.recent(window).filter_map(|s| ungoverned(s, t)).collect();
     let enough = share(free.len(), history.recent(window).count(), t);
     let Some(highest) = free.iter().copied().max_by(f64::total_cmp) else { return Seen::TooLittle };
-    if !enough || !history.covers(t.clock_cap_window) {
+    if !enough || !history.covers(over) {
         return Seen::TooLittle;
     }
     let near = free.iter().filter(|clock| **clock >= highest - t.clock_cap_spread.0).count();
@@ -147,7 +154,9 @@ fn seen(history: &History, t: &Thresholds) -> Seen {
 fn ungoverned(sample: &Sample, t: &Thresholds) -> Option<f64> {
     let governed = GOVERNED.iter().fold(0, |mask, reason| mask | reason.bit());
     let free = sample.reasons.is_ok_and(|mask| mask & governed == 0)
-        && sample.power.is_ok_and(|watts| watts < t.cap_power_from.0);
+        && sample.power.is_ok_and(|watts| watts < t.cap_power_from.0)
+        // The module's limit holds clocks down, too, and NVML does not know of it.
+        && sample.spare.is_ok_and(|watts| watts > t.power_hysteresis.0 * 2.0) | sample.spare.is_err();
     sample.clock.ok().filter(|_| free && sample.busy(t))
 }
 

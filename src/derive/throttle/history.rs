@@ -30,6 +30,8 @@ pub(super) struct Sample {
     pub held: Reading<u64>,
     /// Power that is left until the module's limit.
     pub spare: Reading<f64>,
+    /// Whether the steps of a training run are slow.
+    pub slow: Reading<bool>,
 }
 
 impl Sample {
@@ -45,6 +47,7 @@ impl Sample {
             thermal: Err(Missing::Pending),
             held: Err(Missing::Pending),
             spare: Err(Missing::Pending),
+            slow: Err(Missing::Pending),
         }
     }
 
@@ -57,6 +60,7 @@ impl Sample {
             Input::EventReasons => self.reasons.err(),
             Input::ThermalSeconds => self.thermal.err(),
             Input::HeldMemory => self.held.err(),
+            Input::StepTime => self.slow.err(),
         }
     }
 
@@ -74,6 +78,13 @@ pub(super) struct Means {
     pub temperature: Option<f64>,
     pub clock: Option<f64>,
     pub spare: Option<f64>,
+}
+
+/// Between two samples that are further apart nothing is known. A driver may be asked as rarely as once in
+/// some minutes.
+pub(super) fn gap(t: &Thresholds) -> Duration {
+    let slowest = Duration::from_secs_f64(t.gpu_period.0.max(t.smi_period.0));
+    MINUTE.max(slowest * 3)
 }
 
 /// A sum that becomes a mean.
@@ -139,7 +150,7 @@ impl History {
         sample.thermal = self.heat.take(gpu);
         // Across a gap nothing can be said of a time: a driver that hung for minutes and comes back must not
         // have one sample speak for all of them.
-        if sample.at.saturating_sub(self.now()) > MINUTE {
+        if sample.at.saturating_sub(self.now()) > gap(t) {
             self.kept.clear();
         }
         self.kept.push_back(sample);
@@ -211,26 +222,44 @@ impl History {
         std::array::from_fn(|i| why[i].filter(|_| absent[i] * 2 > all))
     }
 
-    /// Share of the time under a thermal reason.
+    /// Share of the time under a thermal reason: by the driver's counters, or where it has none by the share
+    /// of the samples in which such a reason held. A sample that tells nothing is passed over.
     pub(super) fn thermal_share(&self, window: Seconds) -> Reading<Ratio> {
-        let newest = self.last().ok_or(Missing::Pending)?;
-        let thermal = newest.thermal?;
         if !self.covers(window) {
             return Err(Missing::Pending);
         }
         let length = Duration::from_secs_f64(window.0);
-        let first = self.kept.iter().find(|s| newest.at.saturating_sub(s.at) <= length);
-        let first = first.ok_or(Missing::Pending)?;
-        let span = newest.at.saturating_sub(first.at).as_secs_f64();
+        let told = |s: &Sample| Some((s.at, s.thermal.ok()?));
+        let newest = self.recent(MINUTE).find_map(told);
+        let Some((end, after)) = newest else { return self.thermal_samples(length) };
+        let within = |s: &&Sample| end.saturating_sub(s.at) <= length;
+        let first = self.kept.iter().filter(within).find_map(told);
+        let (begin, before) = first.ok_or(Missing::Pending)?;
+        let span = end.saturating_sub(begin).as_secs_f64();
         if span <= 0.0 {
             return Err(Missing::Pending);
         }
-        Ok(Ratio(((thermal - first.thermal?) / span).clamp(0.0, 1.0)))
+        Ok(Ratio(((after - before) / span).clamp(0.0, 1.0)))
+    }
+
+    /// Share of the samples in which a thermal reason held.
+    fn thermal_samples(&self, window: Duration) -> Reading<Ratio> {
+        let bits = EventReason::SwThermal.bit() | EventReason::HwThermal.bit();
+        let (mut hot, mut all) = (0, 0);
+        for mask in self.recent(window).filter_map(|s| s.reasons.ok()) {
+            all += 1;
+            hot += usize::from(mask & bits != 0);
+        }
+        let why = self.last().and_then(|s| s.thermal.err()).unwrap_or(Missing::Pending);
+        if all * 2 < self.recent(window).count() || all == 0 {
+            return Err(why);
+        }
+        Ok(Ratio(super::share(hot, all)))
     }
 
     /// What the jobs hold now beyond the least that they held within the window.
     pub(super) fn growth(&self, window: Duration) -> Option<Bytes> {
-        let now = self.last()?.held.ok()?;
+        let now = self.recent(MINUTE).find_map(|s| s.held.ok())?;
         let least = self.recent(window).filter_map(|s| s.held.ok()).min()?;
         Some(Bytes(now.saturating_sub(least)))
     }

@@ -27,8 +27,8 @@ impl Latch {
 #[derive(Clone, Copy, Debug)]
 struct Job {
     since: Duration,
-    /// When it was not busy any more.
-    quiet: Option<Duration>,
+    /// When it was last busy.
+    busy: Duration,
     baseline: Option<Baseline>,
 }
 
@@ -72,6 +72,12 @@ impl Judge {
         self.job.and_then(|job| job.baseline)
     }
 
+    /// What a busy minute's clock is below that of the job's first steady minutes.
+    pub(super) fn lost_now(&self, minute: Means) -> Option<Ratio> {
+        let (base, clock) = (self.baseline()?, minute.clock?);
+        self.busy.0.then(|| Ratio((1.0 - clock / base.clock.0).max(0.0)))
+    }
+
     /// Whether the GPU is busy or idle by its last minute; without it, neither.
     pub(super) fn load(&mut self, minute: Means, t: &Thresholds) {
         let share = minute.utilization;
@@ -85,25 +91,22 @@ impl Judge {
     /// Follows the job, and learns what its first steady minutes are like.
     pub(super) fn follow(&mut self, history: &History, minutes: &[Means], t: &Thresholds) {
         let Some(now) = history.last().map(|s| s.at) else { return };
+        // Not busy, or not seen at all: the driver may have been silent for hours.
+        let gap = window(t.job_gap);
+        if self.job.is_some_and(|job| now.saturating_sub(job.busy) >= gap) {
+            self.job = None;
+        }
         if !self.busy.0 {
-            let gap = Duration::from_secs_f64(t.job_gap.0);
-            let over = self
-                .job
-                .as_mut()
-                .is_some_and(|job| now.saturating_sub(*job.quiet.get_or_insert(now)) >= gap);
-            if over {
-                self.job = None;
-            }
             return;
         }
-        let job = self.job.get_or_insert(Job { since: now, quiet: None, baseline: None });
-        job.quiet = None;
+        let job = self.job.get_or_insert(Job { since: now, busy: now, baseline: None });
+        job.busy = now;
         let whole = now.saturating_sub(job.since) >= window(t.throttle_window);
         // Minutes that heat has slowed down would teach that this is normal.
-        let free = history
+        let hot = history
             .thermal_share(t.throttle_window)
             .is_ok_and(|Ratio(share)| share >= t.event_share.0);
-        if job.baseline.is_none() && whole && !free {
+        if job.baseline.is_none() && whole && !hot {
             job.baseline = steady(minutes, t);
         }
     }
@@ -120,7 +123,13 @@ impl Judge {
         let warmer = |by: f64, limit: Celsius| stretch.is_some() && by >= limit.0 - HAIR;
         let cooler = |limit: Celsius| Celsius(limit.0 - t.temperature_hysteresis.0);
         let hot = self.hot.set(warmer(last, t.hot_from), warmer(last, cooler(t.hot_from)));
-        let climbed = last - first;
+        // A climb within the job's first minutes is its start.
+        let settled = self.job.is_some_and(|job| {
+            let since = history.last().map_or(Duration::ZERO, |s| s.at.saturating_sub(job.since));
+            since >= window(t.warm_up) + window(t.throttle_window)
+        });
+        let counts = settled && last >= t.climb_above.0 - HAIR;
+        let climbed = if counts { last - first } else { 0.0 };
         let climbs =
             self.climbs.set(warmer(climbed, t.climb_from), warmer(climbed, cooler(t.climb_from)));
         let holds = |loose: f64| {
@@ -139,7 +148,14 @@ impl Judge {
 
     /// Whether heat costs clock: the last minutes against the job's first steady ones, those of like power
     /// and utilization only. A clock that follows the work is no cost.
-    pub(super) fn clock_cost(&mut self, minutes: &[Means], t: &Thresholds) -> Reading<Ratio> {
+    ///
+    /// Nor is one that somebody holds down: that is what owners do against heat.
+    pub(super) fn clock_cost(
+        &mut self,
+        minutes: &[Means],
+        held_down: bool,
+        t: &Thresholds,
+    ) -> Reading<Ratio> {
         let latch = &mut self.costs[Cost::Clock as usize];
         let Some(base) = self.job.and_then(|job| job.baseline) else {
             latch.0 = false;
@@ -156,8 +172,7 @@ impl Judge {
             .collect();
         let enough = share(alike.len(), minutes.len()) >= t.alike_share.0 - HAIR;
         let lost = |lost: &f64| *lost >= t.clock_lost.0 - HAIR;
-        // It is the present job's: one that has ended loses nothing.
-        let enough = enough && self.busy.0;
+        let enough = enough && !held_down;
         let begins = enough && alike.iter().all(lost);
         // It is back when the newest minute that can be compared shows it.
         let kept = t.clock_lost.0 - t.clock_hysteresis.0 + HAIR;
@@ -178,6 +193,12 @@ impl Judge {
         self.costs[Cost::Events as usize].set(begins, lasts);
     }
 
+    /// Whether the steps of a training run are slow.
+    pub(super) fn step_cost(&mut self, slow: Reading<bool>) {
+        let slow = slow == Ok(true);
+        self.costs[Cost::StepTime as usize].set(slow, slow);
+    }
+
     /// Heat that costs something. A thermal reason that a single sample shows costs nothing.
     pub(super) fn thermal(&mut self, history: &History, thermal: Reading<Ratio>, t: &Thresholds) {
         let bits = EventReason::SwThermal.bit() | EventReason::HwThermal.bit();
@@ -185,9 +206,10 @@ impl Judge {
             || history
                 .recent(window(t.event_window))
                 .any(|s| s.reasons.is_ok_and(|mask| mask & bits != 0));
-        let cost = self.costs.iter().any(|latch| latch.0);
-        let works = !self.idle.0;
-        self.thermal.set(works && cost && (self.signature.0 || reason), works && cost);
+        let cost = self.costs.iter().any(|latch| latch.0) && !self.idle.0;
+        let heat = self.signature.0 || reason;
+        // A pause in the work ends the signature and not the heat.
+        self.thermal.set(cost && heat, cost && (heat || self.hot.0));
     }
 
     /// Whether it works at its limit: the module's where that is told (what is left of it, and the limit),
@@ -214,8 +236,10 @@ impl Judge {
     /// Busy at a fraction of its clock and power, and no reason given.
     pub(super) fn fault(&mut self, history: &History, t: &Thresholds) -> Shown {
         let Some(newest) = history.last() else { return Shown::default() };
-        let normal =
-            newest.busy(t) && newest.clock.is_ok_and(|clock| clock >= t.fault_normal_clock.0);
+        // A GPU that spins runs at full clocks on the power of an idle one: that proves nothing.
+        let normal = newest.busy(t)
+            && newest.clock.is_ok_and(|clock| clock >= t.fault_normal_clock.0)
+            && newest.power.is_ok_and(|watts| watts > t.fault_power_max.0);
         if normal && self.fault {
             self.fault = false;
             // What was seen before this proof proves nothing any more.

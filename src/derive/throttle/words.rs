@@ -2,6 +2,7 @@
 
 use super::history::Means;
 use super::judge::{Judge, Shown, Stretch};
+use super::share;
 use crate::model::reading::{Missing, Reading};
 use crate::model::throttle::{CapBasis, Cost, Input};
 use crate::thresholds::Thresholds;
@@ -14,6 +15,8 @@ pub(super) struct Told<'a> {
     pub thermal_share: Reading<Ratio>,
     pub lost: Reading<Ratio>,
     pub limit: Option<f64>,
+    /// What the last minute's clock is below that of the job's beginning.
+    pub lost_now: Option<Ratio>,
 }
 
 /// Why nothing can be told.
@@ -36,7 +39,7 @@ pub(super) fn latched(why: &str) -> String {
 }
 
 impl Told<'_> {
-    /// The last minute: `96.0 % busy, 54.9 W, 71.2 °C, SM 2405 MHz`.
+    /// `last minute 96 % busy, 54.9 W, 71.2 °C, SM 2405 MHz`
     pub(super) fn minute(&self) -> String {
         let minute = self.minutes.first().copied().unwrap_or_default();
         let parts = [
@@ -45,15 +48,48 @@ impl Told<'_> {
             minute.temperature.map(|celsius| Celsius(celsius).to_string()),
             minute.clock.map(|hertz| format!("SM {}", Hertz(hertz))),
         ];
-        parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        format!("last minute {}", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
     }
 
-    pub(super) fn cap(&self, basis: CapBasis) -> String {
+    /// A fault that is on its way shows before it has lasted.
+    pub(super) fn nominal(&self, starved: Shown, spins: Shown, t: &Thresholds) -> String {
+        let minute = self.minute();
+        if share(starved.shown, starved.of) >= t.fault_share.0 {
+            let (clock, power, whole) = (t.fault_clock_max, t.fault_power_max, t.fault_window);
+            return format!(
+                "{minute}; at or below {clock} and {power} without a reason, a fault if it lasts {whole}"
+            );
+        }
+        let recent = share(spins.shown, spins.of) > 0.0 && self.spins(t);
+        if recent && share(spins.shown, spins.of) < t.stall_share.0 {
+            let (power, whole) = (t.stall_power_below, t.stall_window);
+            return format!("{minute}; busy below {power}, stalled if it lasts {whole}");
+        }
+        minute
+    }
+
+    /// Whether the last minute is that of one that spins.
+    fn spins(&self, t: &Thresholds) -> bool {
+        let minute = self.minutes.first().copied().unwrap_or_default();
+        minute.utilization.is_some_and(|share| share >= t.busy_sample_from.0)
+            && minute.power.is_some_and(|watts| watts < t.stall_power_below.0)
+            && minute.clock.is_some_and(|clock| clock >= t.stall_clock_from.0)
+    }
+
+    pub(super) fn cap(&self, basis: CapBasis, t: &Thresholds) -> String {
         let minute = self.minute();
         if let (CapBasis::Module, Some(limit)) = (basis, self.limit) {
             let spare = self.minutes.first().and_then(|m| m.spare).unwrap_or(0.0);
             let (used, limit) = (Watts(limit - spare), Watts(limit));
-            return format!("{minute}; the module uses {used} of its limit of {limit}");
+            let at = format!("{minute}; the module uses {used} of its limit of {limit}");
+            if limit.0 < t.gpu_sustained.0 {
+                // A healthy module's limit is 140 W.
+                let rated = t.module_rated;
+                return format!(
+                    "{at}, far below the {rated} that it is rated for: the supply or the firmware has lowered it"
+                );
+            }
+            return at;
         }
         let powers = self.minutes.iter().filter_map(|m| m.power);
         let most = Watts(powers.fold(0.0, f64::max));
@@ -72,7 +108,19 @@ impl Told<'_> {
     }
 
     pub(super) fn signature(&self, t: &Thresholds) -> String {
-        self.flat(t).map_or_else(|| self.minute(), |flat| format!("{}; {flat}", self.minute()))
+        let mut parts = vec![self.minute()];
+        parts.extend(self.flat(t));
+        // On its way to a proof, which takes its time.
+        if let Some(lost) = self.lost_now.filter(|lost| lost.0 >= t.clock_lost.0) {
+            let window = t.throttle_window;
+            parts.push(format!(
+                "clock {lost} below this job's first steady minutes, a cost if it lasts {window}"
+            ));
+        }
+        if let Some(share) = self.thermal_share.ok().filter(|share| share.0 > 0.0) {
+            parts.push(format!("{share} of {} under a thermal reason", t.event_window));
+        }
+        parts.join("; ")
     }
 
     pub(super) fn thermal(&self, judge: &Judge, t: &Thresholds) -> String {
@@ -88,12 +136,15 @@ impl Told<'_> {
         if let (true, Ok(share)) = (judge.costs[Cost::Events as usize].0, self.thermal_share) {
             parts.push(format!("{share} of {} under a thermal reason", t.event_window));
         }
+        if judge.costs[Cost::StepTime as usize].0 {
+            parts.push("steps take longer than in the run's own first steady minutes".to_owned());
+        }
         parts.join("; ")
     }
 
     pub(super) fn fault(&self, seen: Shown, t: &Thresholds) -> String {
         let minute = self.minute();
-        if seen.of == 0 {
+        if share(seen.shown, seen.of) < t.fault_share.0 {
             return latched(&minute);
         }
         format!(

@@ -7,8 +7,9 @@ use crate::model::throttle::{CapChange, Throttle, ThrottleState, Transition};
 use crate::units::{Celsius, Ratio, Seconds, Watts};
 use std::collections::BTreeMap;
 
-/// Of each GPU, the number of the last change of state and how often its clock cap has changed.
-pub(super) type Noted = BTreeMap<u32, (u64, [u64; CapChange::ALL.len()])>;
+/// Of each GPU, the last change of state (number and time: one that has come back counts anew) and how often its
+/// clock cap has changed.
+pub(super) type Noted = BTreeMap<u32, (Option<(u64, Moment)>, [u64; CapChange::ALL.len()])>;
 
 /// How much a state asks of its reader.
 const fn severity(state: ThrottleState) -> Severity {
@@ -19,13 +20,18 @@ const fn severity(state: ThrottleState) -> Severity {
     }
 }
 
+/// What a healthy box does all day.
+const fn usual(state: ThrottleState) -> bool {
+    matches!(state, ThrottleState::Idle | ThrottleState::Nominal | ThrottleState::AtPowerCap)
+}
+
 impl Journal {
     pub(super) fn note_throttle(&mut self, at: Moment, gpus: &[Throttle]) {
         for gpu in gpus {
             let (noted, caps) = self.throttle.get(&gpu.index).copied().unwrap_or_default();
-            let mut number = noted;
-            if let Some(last) = gpu.last.as_deref().filter(|last| last.number != noted) {
-                number = last.number;
+            let last = gpu.last.as_deref();
+            let mark = last.map(|last| (last.number, last.at));
+            if let Some(last) = last.filter(|_| mark != noted) {
                 self.note_transition(gpu.index, last);
             }
             if let Some((change, cap)) = gpu.cap_changed.filter(|_| gpu.cap_changes != caps) {
@@ -33,16 +39,14 @@ impl Journal {
                 let evidence = format!("GPU {}: clock cap of {cap} {what}", gpu.index);
                 self.push(at, EventKind::ClockCap, Severity::Info, "gpu", evidence);
             }
-            self.throttle.insert(gpu.index, (number, gpu.cap_changes));
+            self.throttle.insert(gpu.index, (mark, gpu.cap_changes));
         }
     }
 
     fn note_transition(&mut self, gpu: u32, transition: &Transition) {
         let Transition { at, ended, to, evidence, .. } = transition;
-        let normal =
-            matches!(to, ThrottleState::Idle | ThrottleState::Nominal | ThrottleState::AtPowerCap);
         // That a GPU is found at work when the exporter starts is no news.
-        if transition.number == 1 && ended.state == ThrottleState::Unknown && normal {
+        if transition.number == 1 && ended.state == ThrottleState::Unknown && usual(*to) {
             return;
         }
         let seconds = at.since(ended.start).as_secs();
@@ -51,7 +55,9 @@ impl Journal {
         let mean = ended.power.ok().map(|Watts(watts)| format!("{watts:.1}"));
         let lost = ended.clock_lost.ok().map(|Ratio(lost)| format!("{lost:.3}"));
         let lasted = Seconds(at.since(ended.start).as_secs_f64());
-        let evidence = format!("GPU {gpu}: {from} -> {to_state} after {lasted}: {evidence}");
+        let advice = to.advice().map(|advice| format!(". To do: {advice}")).unwrap_or_default();
+        let evidence =
+            format!("GPU {gpu}: {to_state}, was {from} for {lasted}: {evidence}{advice}");
         let (event, severity) = (EventKind::ThrottleChanged.as_str(), severity(*to));
         macro_rules! log {
             ($level:ident) => {
@@ -61,17 +67,21 @@ impl Journal {
                     gpu,
                     from,
                     to = to_state,
-                    seconds,
-                    peak_celsius = peak.as_deref(),
-                    mean_watts = mean.as_deref(),
-                    clock_lost_ratio = lost.as_deref(),
+                    from_seconds = seconds,
+                    from_peak_celsius = peak.as_deref(),
+                    from_mean_watts = mean.as_deref(),
+                    from_clock_lost_ratio = lost.as_deref(),
                     "{evidence}"
                 )
             };
         }
+        // A server that gets a request a minute goes to and fro between these: that is for the list, and for
+        // the log of who asks for everything.
+        let ordinary = usual(ended.state) && usual(*to);
         match severity {
             Severity::Error => log!(error),
             Severity::Warning => log!(warn),
+            Severity::Info if ordinary => log!(debug),
             Severity::Info => log!(info),
         }
         self.keep(Event {

@@ -1,11 +1,10 @@
 //! The GPU's part of the status document.
 
-use super::{Figure, Map, ThrottlePart, bytes, map};
+use super::{Figure, Map, bytes, map};
 use crate::model::frame::Frame;
 use crate::model::gpu::{ClockKind, EventReason, Gpu, TIMED};
 use crate::model::reading::{Missing, Reading};
 use crate::model::sharing::{GpuMemory, Hidden, Holder};
-use crate::model::throttle::Throttle;
 use crate::units::{Celsius, Count, Hertz, Ratio, Seconds, SignedBytes, Watts};
 use serde::{Deserialize, Serialize};
 
@@ -65,9 +64,6 @@ pub struct GpuPart {
     pub processes_without_figure: Figure<u64>,
     /// Whether something uses it that its process lists do not show; nothing where that is not known.
     pub hidden_processes: Option<bool>,
-    /// How it works; nothing for a GPU that is no GB10, and until it was read.
-    #[serde(skip_serializing_if = "Option::is_none", default)]
-    pub throttle: Option<ThrottlePart>,
 }
 
 /// Who holds what the kernel has no account of, in bytes.
@@ -115,12 +111,10 @@ pub(super) fn driver(frame: &Frame) -> DriverPart {
 
 pub(super) fn gpus(frame: &Frame) -> Vec<GpuPart> {
     let memory = frame.verdicts.gpus.iter().flatten();
-    let throttle = |gpu: &Gpu| frame.verdicts.throttle.iter().find(|t| t.index == gpu.index);
-    let each = frame.snapshot.gpus.each().zip(memory);
-    each.map(|(gpu, memory)| one(gpu, *memory, throttle(gpu))).collect()
+    frame.snapshot.gpus.each().zip(memory).map(|(gpu, memory)| one(gpu, *memory)).collect()
 }
 
-fn one(gpu: &Gpu, memory: GpuMemory, throttle: Option<&Throttle>) -> GpuPart {
+fn one(gpu: &Gpu, memory: GpuMemory) -> GpuPart {
     let hertz = |clocks: &[Reading<Hertz>]| {
         map(ClockKind::ALL, ClockKind::as_str, |i, _| Figure::of(clocks[i], |Hertz(h)| h))
     };
@@ -163,7 +157,6 @@ fn one(gpu: &Gpu, memory: GpuMemory, throttle: Option<&Throttle>) -> GpuPart {
             Hidden::No => Some(false),
             Hidden::Unknown => None,
         },
-        throttle: throttle.map(ThrottlePart::of),
     }
 }
 

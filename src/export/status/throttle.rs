@@ -11,12 +11,17 @@ use serde::{Deserialize, Serialize};
 /// How a GPU works.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ThrottlePart {
+    /// The driver's index.
+    pub gpu: u32,
     /// Its state.
     pub state: String,
     /// The stay in it.
     pub now: EpisodePart,
     /// What it rests on.
     pub evidence: String,
+    /// What to do first, where the state asks for something.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub advice: Option<String>,
     /// Whether power was flat while the temperature climbed or was high, under load.
     pub signature: Figure<bool>,
     /// What tells that it is at its power limit, if it is.
@@ -29,6 +34,8 @@ pub struct ThrottlePart {
     pub minute: MinutePart,
     /// The job's first steady minutes.
     pub baseline: Figure<BaselinePart>,
+    /// What the last minute's clock is below that.
+    pub clock_lost_ratio: Figure<f64>,
     /// Share of time under a thermal reason.
     pub thermal_ratio: Figure<f64>,
     /// Clock cap in force.
@@ -137,9 +144,11 @@ impl ThrottlePart {
             unreachable.entry(state.as_str().to_owned()).or_default().push(what);
         }
         Self {
+            gpu: t.index,
             state: t.state().as_str().to_owned(),
             now: EpisodePart::of(t.index, &t.now),
             evidence: t.evidence.clone(),
+            advice: t.state().advice().map(str::to_owned),
             signature: Figure::of(t.signature, |is| is),
             at_cap_by: t.basis.map(|basis| basis.as_str().to_owned()),
             costs: map(Cost::ALL, Cost::as_str, |i, _| Figure::of(t.costs[i], |is| is)),
@@ -155,6 +164,7 @@ impl ThrottlePart {
                 watts: base.power.0,
                 utilization: base.utilization.0,
             }),
+            clock_lost_ratio: Figure::of(t.clock_lost, |Ratio(r)| r),
             thermal_ratio: Figure::of(t.thermal_share, |Ratio(r)| r),
             clock_cap_hertz: Figure::of(t.cap, |Hertz(h)| h),
             clock_learned_hertz: Figure::of(t.learned, |Hertz(h)| h),

@@ -6,7 +6,7 @@ use crate::model::gpu::EventReason;
 use crate::model::pool::Segment;
 use crate::model::sharing::{Attribution, Basis, Holder, MemoryReport, Sharing};
 use crate::model::source::SourceState;
-use crate::model::throttle::ThrottleState;
+use crate::model::throttle::{CapBasis, ThrottleState};
 use crate::units::{Bytes, GIB, Hertz, Seconds};
 use std::fmt::Write;
 
@@ -29,7 +29,13 @@ pub(super) fn gpus(out: &mut String, status: &Status) -> Written {
     if status.gpus.is_empty() {
         let source = status.sources.get("gpu");
         let why = source.and_then(|s| s.message.as_deref().or(s.state.as_deref()));
-        return writeln!(out, "GPU: none is read ({}).\n", why.unwrap_or("pending"));
+        writeln!(out, "GPU: none is read ({}).", why.unwrap_or("pending"))?;
+        // What was there before.
+        for throttle in &status.throttle {
+            writeln!(out, "GPU {}", throttle.gpu)?;
+            works(out, throttle, status.at)?;
+        }
+        return writeln!(out);
     }
     for gpu in &status.gpus {
         let name = gpu.name.value().map_or("unnamed", String::as_str);
@@ -53,7 +59,7 @@ pub(super) fn gpus(out: &mut String, status: &Status) -> Written {
             let note = if all_normal { " (normal)" } else { "" };
             writeln!(out, "  clock reasons: {}{note}", reasons.join(", "))?;
         }
-        if let Some(throttle) = &gpu.throttle {
+        if let Some(throttle) = status.throttle.iter().find(|t| t.gpu == gpu.index) {
             works(out, throttle, status.at)?;
         }
         if gpu.hidden_processes == Some(true) {
@@ -82,9 +88,19 @@ fn works(out: &mut String, throttle: &ThrottlePart, at: f64) -> Written {
         Some(ThrottleState::Unknown) => String::new(),
         _ => format!(" for {}", Seconds((at - throttle.now.start).max(0.0))),
     };
-    writeln!(out, "  throttle: {name}{lasts}: {}", throttle.evidence)?;
-    if let Some(note) = says.and_then(|state| meaning(*state)) {
+    // One piece of evidence a line: together they are longer than any terminal.
+    let mut evidence = throttle.evidence.split("; ");
+    writeln!(out, "  throttle: {name}{lasts}: {}", evidence.next().unwrap_or_default())?;
+    for piece in evidence {
+        writeln!(out, "    {piece}")?;
+    }
+    // A module's limit says itself whether it is normal.
+    let by_module = throttle.at_cap_by.as_deref() == Some(CapBasis::Module.as_str());
+    if let Some(note) = says.filter(|_| !by_module).and_then(|state| meaning(*state)) {
         writeln!(out, "    {note}")?;
+    }
+    if let Some(advice) = &throttle.advice {
+        writeln!(out, "    To do: {advice}.")?;
     }
     if let Some(cap) = throttle.clock_cap_hertz.value() {
         writeln!(out, "  clock cap: SM clock stays at {}, as if somebody had set it", Hertz(*cap))?;
@@ -98,22 +114,26 @@ fn works(out: &mut String, throttle: &ThrottlePart, at: f64) -> Written {
     Ok(())
 }
 
-/// What a state means for who reads it.
+/// What a state that asks for nothing means for who reads it.
 const fn meaning(state: ThrottleState) -> Option<&'static str> {
-    Some(match state {
-        ThrottleState::AtPowerCap => "Normal at full load: the platform's own limit.",
+    match state {
+        ThrottleState::AtPowerCap => Some("Normal at full load: the platform's own limit."),
         ThrottleState::HeatingAtCap => {
-            "The signature of heat. Nothing shows yet that it costs anything."
+            Some("The signature of heat; that it costs work is not proven.")
         }
-        ThrottleState::Thermal => "Heat costs work: look at fans, vents and the room.",
-        ThrottleState::PowerDelivery => {
-            "The supply does not deliver: switch off, pull the plug for some minutes, start again."
-        }
-        ThrottleState::StalledBusy => {
-            "Something spins and does no work: look for a peer or a process that it waits for."
-        }
-        _ => return None,
-    })
+        _ => None,
+    }
+}
+
+/// What somebody has to do something about, before everything else.
+pub(super) fn alarms(out: &mut String, status: &Status) -> Written {
+    let mut any = false;
+    for throttle in &status.throttle {
+        let Some(advice) = &throttle.advice else { continue };
+        any = true;
+        writeln!(out, "!! GPU {} {}: {advice}.", throttle.gpu, throttle.state.to_uppercase())?;
+    }
+    if any { writeln!(out) } else { Ok(()) }
 }
 
 /// `96 % busy, 64 °C (32 °C to its maximum), 48.7 W, SM 2405 of 3003 MHz, P0`; what is not read is left out.

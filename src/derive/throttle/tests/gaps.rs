@@ -28,7 +28,8 @@ fn what_is_missing_takes_only_its_states_away() {
     );
     assert_eq!(
         names(Says { clock: Err(why), thermal: None, ..PLATEAU }).1,
-        [S::Thermal, S::PowerDelivery, S::StalledBusy]
+        [S::PowerDelivery, S::StalledBusy],
+        "reasons in the samples stand in for both"
     );
     assert_eq!(names(Says { reasons: Err(why), ..PLATEAU }).1, [S::PowerDelivery]);
     // Each input once, although one stands in two groups.
@@ -41,7 +42,13 @@ fn what_is_missing_takes_only_its_states_away() {
     };
     let told = Spark::new().stay(120, nothing).unreachable;
     let thermal: Vec<_> = told.iter().filter(|u| u.state == S::Thermal).map(|u| u.input).collect();
-    let inputs = [Input::Temperature, Input::EventReasons, Input::ThermalSeconds, Input::SmClock];
+    let inputs = [
+        Input::Temperature,
+        Input::EventReasons,
+        Input::ThermalSeconds,
+        Input::SmClock,
+        Input::StepTime,
+    ];
     assert_eq!(thermal, inputs);
     // Without reasons it cannot be told that none was given.
     assert_eq!(ends(Says { reasons: Err(why), ..FAULT }, 600), S::Nominal);
@@ -66,27 +73,107 @@ fn a_blink_is_no_blindness() {
     assert_eq!((blind.state(), blind.signature), (S::Unknown, Err(Missing::Failed)));
 }
 
+/// A driver that is silent for a second is no news; after half a minute nothing is known, and that is said in
+/// every figure. A fault stands, and says that it is of before.
 #[test]
 fn a_driver_that_hangs_leaves_the_state_unknown_and_a_fault_standing() {
     let mut spark = Spark::new();
     spark.stay(700, HOT);
-    let hung = spark.hang(Missing::Hung).pop().unwrap();
-    assert_eq!((hung.state(), hung.signature), (S::Unknown, Err(Missing::Hung)));
-    assert_eq!(hung.minute.power, Err(Missing::Hung));
+    let silent = |spark: &mut Spark, seconds: u64| {
+        (0..seconds).map(|_| spark.hang(Missing::Hung).pop().unwrap()).last().unwrap()
+    };
+    assert_eq!(silent(&mut spark, 30).state(), S::HeatingAtCap);
+    let hung = silent(&mut spark, 1);
+    let why = Err(Missing::Hung);
+    assert_eq!((hung.state(), hung.signature, hung.costs), (S::Unknown, why, [why; 3]));
+    assert_eq!((hung.minute.power, hung.thermal_share), (Err(Missing::Hung), Err(Missing::Hung)));
+    assert_eq!((hung.baseline, hung.cap), (Err(Missing::Hung), Err(Missing::Hung)));
     assert_eq!(hung.evidence, "the driver does not tell (hung)");
     assert_eq!(spark.tick(HOT).state(), S::HeatingAtCap, "back after a moment");
-    for _ in 0..70 {
-        spark.hang(Missing::Hung);
-    }
+    silent(&mut spark, 70);
     assert_eq!(spark.tick(HOT).state(), S::Unknown, "across a gap nothing can be said");
     let mut spark = Spark::new();
     spark.stay(300, FAULT);
-    let hung = spark.hang(Missing::Hung).pop().unwrap();
-    assert_eq!(hung.state(), S::PowerDelivery);
-    spark.advance(300);
+    let hung = silent(&mut spark, 3600);
+    assert_eq!((hung.state(), hung.minute.power), (S::PowerDelivery, Err(Missing::Hung)));
+    assert!(hung.evidence.starts_with("seen before"), "{}", hung.evidence);
+    assert!(hung.unreachable.len() > 20);
     assert_eq!(spark.tick(FAULT).state(), S::PowerDelivery);
     // Nobody knows what was before the first answer.
     assert_eq!(Spark::new().hang(Missing::NoLibrary), []);
+}
+
+/// Time in a state is time in which the GPU was seen.
+#[test]
+fn time_across_a_gap_is_nobodys() {
+    let mut spark = Spark::new();
+    let before = spark.stay(700, HOT).seconds[1].0;
+    spark.advance(3600);
+    assert!((spark.tick(HOT).seconds[1].0 - before).abs() < 1e-9);
+}
+
+/// A single round that tells less does not end what it says nothing about.
+#[test]
+fn a_blink_of_one_figure_ends_nothing() {
+    let mut spark = Spark::new();
+    spark.stay(660, HOT);
+    let heat = Says { thermal: Some(0.4), ..HOT };
+    spark.stay(310, heat);
+    let blink = spark.tick(Says { thermal: None, ..heat });
+    assert_eq!(blink.state(), S::Thermal, "{}", blink.evidence);
+    for second in 0..400 {
+        let now = spark.tick(heat);
+        assert_eq!(now.state(), S::Thermal, "{second}: {}", now.evidence);
+    }
+    let mut spark = Spark::new();
+    spark.stay(700, SPIN);
+    spark.held_missing = true;
+    assert_eq!(spark.tick(SPIN).state(), S::StalledBusy);
+    spark.held_missing = false;
+    assert_eq!(spark.stay(600, SPIN).state(), S::StalledBusy);
+    let told =
+        Says { module: Some((138.0, 140.0)), power: Ok(60.0), temperature: Ok(60.0), ..PLATEAU };
+    let mut spark = Spark::new();
+    spark.stay(300, told);
+    assert_eq!(spark.stay(8, Says { module: None, ..told }).state(), S::AtPowerCap);
+}
+
+/// A GPU that falls off the bus for a moment keeps its counters; one that stays away is forgotten.
+#[test]
+fn a_gpu_that_is_gone_for_a_moment_is_still_the_same() {
+    let mut spark = Spark::new();
+    spark.stay(700, HOT);
+    let gone = |spark: &mut Spark| {
+        spark.advance(1);
+        spark.snapshot.gpus.devices = Ok(Vec::new());
+        spark.snapshot.read_at[Source::Gpu.index()] = Some(spark.snapshot.at);
+        spark.look(IDLE)
+    };
+    let lost = gone(&mut spark).pop().unwrap();
+    assert_eq!((lost.state(), lost.episodes[1]), (S::HeatingAtCap, 1));
+    for _ in 0..40 {
+        gone(&mut spark);
+    }
+    let lost = gone(&mut spark).pop().unwrap();
+    assert_eq!((lost.state(), lost.minute.power), (S::Unknown, Err(Missing::Lost)));
+    assert_eq!(spark.tick(HOT).episodes[1], 2);
+    for _ in 0..601 {
+        gone(&mut spark);
+    }
+    assert_eq!(gone(&mut spark), []);
+}
+
+/// Drivers may be asked once a minute.
+#[test]
+fn rounds_a_minute_apart_are_judged() {
+    let mut spark = Spark::new();
+    spark.t.gpu_period = Seconds(60.0);
+    let mut last = None;
+    for _ in 0..30 {
+        spark.advance(59);
+        last = Some(spark.tick(Says { temperature: Ok(84.0), ..PLATEAU }));
+    }
+    assert_eq!(last.unwrap().state(), S::HeatingAtCap);
 }
 
 /// One sample after a gap must not speak for the three minutes before it.

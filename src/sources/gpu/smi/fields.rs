@@ -131,7 +131,7 @@ fn event_time(row: &mut Row, reason: EventReason, value: &Value<'_>) {
 }
 
 /// The reason behind the words that stand where a value should.
-pub(super) fn missing(text: &str) -> Option<Missing> {
+pub(in crate::sources) fn missing(text: &str) -> Option<Missing> {
     let inner = text.trim().trim_start_matches('[').trim_end_matches(']').trim();
     Some(match inner.trim_end_matches('.').to_ascii_lowercase().as_str() {
         "n/a" | "not found" | "no data" | "not ready" | "unknown" => Missing::NotAvailable,

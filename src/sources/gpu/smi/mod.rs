@@ -16,6 +16,7 @@ use crate::sources::files::ReadError;
 use crate::sources::lines::label;
 use crate::units::Count;
 use fields::FIELDS;
+pub(in crate::sources) use fields::missing;
 use parse::{Problem, Processes, Table};
 pub(super) use run::Running;
 use run::{Failure, MAX_OUTPUT, Output, Runner};

@@ -1,0 +1,81 @@
+//! Training runs whose logs are followed.
+
+use super::{Label, Metric, Samples, flag, metric};
+use crate::model::frame::Frame;
+use crate::model::reading::Reading;
+use crate::model::training::TrainingRun;
+use crate::units::{Count, Seconds};
+
+/// One sample for each run that has the figure.
+fn each<T>(
+    f: &Frame,
+    out: &mut Samples,
+    figure: impl Fn(&TrainingRun) -> Reading<T>,
+    value: impl Fn(T) -> f64,
+) {
+    for run in &f.verdicts.training {
+        out.each([Label::Owned(run.run.clone())], figure(run), &value);
+    }
+}
+
+fn seconds(Seconds(seconds): Seconds) -> f64 {
+    seconds
+}
+
+pub(super) const ROWS: &[Metric] = &[
+    metric!(
+        "gb10_train_step_seconds",
+        Gauge,
+        Seconds,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "How long a step of the run takes: the median of the last minute. For servers a step is a token. Absent until some were seen, and when the log has been silent for much longer than a step takes.",
+        |f, out| each(f, out, |run| run.pace.step, seconds)
+    ),
+    metric!(
+        "gb10_train_step_baseline_seconds",
+        Gauge,
+        Seconds,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "How long a step took in the run's own first steady minutes (run.baseline). Absent until there were some; another file at the path is another run.",
+        |f, out| each(f, out, |run| run.pace.baseline, seconds)
+    ),
+    metric!(
+        "gb10_train_slow",
+        Gauge,
+        None,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "1 while the run's steps have taken longer than its own pace (run.slow_from, 20 %) for two minutes (run.slow_for). Says nothing about why.",
+        |f, out| each(f, out, |run| run.pace.slow, flag)
+    ),
+    metric!(
+        "gb10_train_slow_episodes_total",
+        Counter,
+        Count,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "Slow stretches since the exporter started.",
+        |f, out| each(f, out, |run| Ok(run.stretches), |count| Count(count).as_f64())
+    ),
+    metric!(
+        "gb10_train_lost_seconds_total",
+        Counter,
+        Seconds,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "Time that the steps of slow stretches took beyond the run's own pace, since the exporter started.",
+        |f, out| each(f, out, |run| Ok(run.lost), seconds)
+    ),
+];
