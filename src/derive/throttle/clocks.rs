@@ -40,6 +40,8 @@ pub(super) struct Clocks {
     above: u8,
     /// Whether there has been enough to look at.
     judged: bool,
+    /// When a cap was lost: what was before shows it still, and proves nothing.
+    lost: Option<Duration>,
 }
 
 impl Clocks {
@@ -82,6 +84,7 @@ impl Clocks {
         self.above = if clock > cap + t.clock_cap_spread.0 { self.above + 1 } else { 0 };
         if self.above >= IN_A_ROW {
             (self.cap, self.remembered, self.above) = (None, None, 0);
+            self.lost = Some(sample.at);
             self.change(CapChange::Lost, cap);
         }
     }
@@ -92,6 +95,11 @@ impl Clocks {
     }
 
     fn find(&mut self, history: &History, t: &Thresholds) {
+        let now = history.last().map_or(Duration::ZERO, |s| s.at);
+        let window = Duration::from_secs_f64(t.clock_cap_window.0);
+        if self.lost.is_some_and(|lost| now.saturating_sub(lost) < window) {
+            return;
+        }
         let cap = match seen(history, t.clock_cap_window, t) {
             Seen::TooLittle => return,
             Seen::Wandering => {

@@ -1,4 +1,5 @@
 mod clocks;
+mod edges;
 mod gaps;
 mod heat;
 mod told;
