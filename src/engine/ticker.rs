@@ -163,7 +163,10 @@ fn assemble_lane(
         }
         let age = round.snapshot.read_at[index].map(|at| now.since(at));
         let too_old = age.is_some_and(|age| age > age_limit);
-        if stuck_on == Some(source) {
+        // What is being read while its last value has become too old has not come back, whatever patience is
+        // left: it is not the lane that is late.
+        let waits = round.reading.map(|(source, _)| source);
+        if stuck_on == Some(source) || (too_old && waits == Some(source)) {
             snapshot.lose(source, Missing::Hung);
             one.state = Some(SourceState::Hung);
             one.message = Some("reading it has not come back".into());
@@ -171,7 +174,7 @@ fn assemble_lane(
         } else if too_old || (stuck_on.is_some() && age.is_none()) {
             snapshot.lose(source, Missing::Stale);
             one.state = Some(SourceState::Failed);
-            one.message = Some(late(lane, stuck_on));
+            one.message = Some(late(lane, stuck_on.or(waits)));
         }
     }
 }
