@@ -7,14 +7,13 @@ use super::history::{self, History};
 use super::{print, settings};
 use crate::client::range::Span;
 use crate::clock::{Clock as _, System};
-use crate::config::{Config, file};
 use crate::derive::{compare, run};
 use crate::model::samples::SampleSeries;
 use crate::model::training::{LogFormat, LogRemark, Stretch, TrainLog};
 use crate::sources::samples::{self, SampleOptions};
 use crate::sources::train::{self, FieldNames, Hints, Pattern};
 use crate::thresholds::Thresholds;
-use crate::units::{Seconds, Unit};
+use crate::units::Unit;
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
@@ -114,12 +113,14 @@ fn format(text: &str) -> Result<LogFormat, String> {
 }
 
 pub(super) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode> {
-    let thresholds = args.thresholds()?;
+    let thresholds = settings::thresholds(args.config.as_deref())?;
     let zone = args.zone()?;
     let (log, written) = args.read_log(&zone)?;
-    let mut pace = run::State::default();
+    let (mut pace, mut steps) = (run::State::default(), Vec::new());
     for step in &log.steps {
         pace.take(step, &thresholds);
+        // The run's state keeps the latest ones only.
+        steps.extend(pace.newest().filter(|newest| steps.last() != Some(newest)));
     }
     let name = args.log.display();
     let Some((begins, ends)) = pace.span() else {
@@ -128,7 +129,6 @@ pub(super) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode> {
     let stamped = log.steps.iter().any(|step| step.wall.is_some());
     let series = args.read_samples(&zone, stamped.then_some((begins, ends)))?;
     let clock = args.clock(&zone, stamped, ends, written, &series)?;
-    let steps = steps(&log, &thresholds);
     let told = Told {
         format: log.format,
         remarks: log
@@ -181,19 +181,6 @@ fn ascii_only() -> bool {
         .is_some_and(|value| value == "C" || value == "POSIX")
 }
 
-/// Every step's time; the run's state keeps the latest ones only.
-fn steps(log: &TrainLog, t: &Thresholds) -> Vec<(Duration, Seconds)> {
-    let mut state = run::State::default();
-    let mut all = Vec::new();
-    for step in &log.steps {
-        state.take(step, t);
-        if let Some(newest) = state.newest().filter(|newest| all.last() != Some(newest)) {
-            all.push(newest);
-        }
-    }
-    all
-}
-
 fn stretches(pace: &run::State, clock: &Clock, t: &Thresholds) -> Vec<Stretch> {
     let wall = |s: Stretch| Stretch { from: clock.wall(s.from), to: clock.wall(s.to), ..s };
     pace.stretches(t).into_iter().map(wall).collect()
@@ -223,16 +210,6 @@ fn write_new(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 impl CorrelateArgs {
-    fn thresholds(&self) -> anyhow::Result<Thresholds> {
-        let mut config = Config::default();
-        if let Some(path) = &self.config {
-            let text = settings::read(path)?;
-            file::apply(path, &text, &mut config)?;
-            file::consistent(path, &text, &config)?;
-        }
-        Ok(config.thresholds)
-    }
-
     fn zone(&self) -> anyhow::Result<TimeZone> {
         match &self.zone {
             None => Ok(TimeZone::try_system().unwrap_or(TimeZone::UTC)),

@@ -3,7 +3,7 @@
 use super::{VERSION, print, settings};
 use crate::capture::scenario::Scenario;
 use crate::catalog::verdicts;
-use crate::config::{Config, Origin, file};
+use crate::config::{Config, Origin};
 use crate::engine::Engine;
 use crate::engine::player::Player;
 use crate::export::series::{self, Series};
@@ -101,19 +101,6 @@ fn speed(text: &str) -> Result<f64, String> {
     }
 }
 
-impl ReplayArgs {
-    /// The numbers that decide.
-    fn thresholds(&self) -> anyhow::Result<Thresholds> {
-        let mut config = Config::default();
-        if let Some(path) = &self.config {
-            let text = settings::read(path)?;
-            file::apply(path, &text, &mut config)?;
-            file::consistent(path, &text, &config)?;
-        }
-        Ok(config.thresholds)
-    }
-}
-
 pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
     let scenario = Scenario::load(&args.scenario)?;
     let path = args.scenario.display();
@@ -122,7 +109,7 @@ pub(super) fn run(args: &ReplayArgs) -> anyhow::Result<ExitCode> {
             .map_err(|what| anyhow!("{path}:{}: {what}", expected.line))?;
     }
     let length = scenario.length;
-    let thresholds = args.thresholds()?;
+    let thresholds = settings::thresholds(args.config.as_deref())?;
     let player = Player::new(scenario, thresholds, VERSION);
     if args.serve {
         return serve(args, player);

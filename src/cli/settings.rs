@@ -6,6 +6,7 @@ use crate::config::{Config, Origin, file};
 use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
 use crate::sources::{Live, Machine, Roots};
+use crate::thresholds::Thresholds;
 use anyhow::{anyhow, bail};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
@@ -239,6 +240,17 @@ impl<const ALL: bool> Given<ALL> {
         let live = Live::new(roots, &config.nvml, &config.nvidia_smi);
         Ok(Arc::new(live.following(&config.train_logs)))
     }
+}
+
+/// The numbers that decide: the defaults, or those of a configuration file.
+pub(super) fn thresholds(path: Option<&Path>) -> anyhow::Result<Thresholds> {
+    let mut config = Config::default();
+    if let Some(path) = path {
+        let text = read(path)?;
+        file::apply(path, &text, &mut config)?;
+        file::consistent(path, &text, &config)?;
+    }
+    Ok(config.thresholds)
 }
 
 /// The text of a configuration file.

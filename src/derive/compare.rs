@@ -244,8 +244,9 @@ fn heat(
         (Ok(now), Ok(then)) => now.0 - then.0,
         _ => 0.0,
     };
-    let evidence = within.iter().rev().map(|s| s.judged.evidence.as_str());
-    let evidence = evidence.clone().find(|e| e.contains("°C")).unwrap_or_default();
+    // The last that could be judged.
+    let judged = within.iter().rev().find(|s| s.judged.state() != ThrottleState::Unknown);
+    let evidence = judged.map(|s| s.judged.evidence.as_str()).unwrap_or_default();
     match lower(during, before) {
         Some(lower) if lower > 0.0 && lower < 1.0 => {
             let explains =

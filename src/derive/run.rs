@@ -267,20 +267,26 @@ impl State {
     /// The stretches that are over, and the one that goes on if it has lasted; oldest first.
     #[must_use]
     pub fn stretches(&self, t: &Thresholds) -> Vec<Stretch> {
-        let open = self.open.as_ref().map(|open| self.told(open)).filter(|s| lasts(s, t));
+        let open = self.ongoing(t);
         self.stretches.iter().copied().chain(open).collect()
+    }
+
+    /// The stretch that goes on, if it has lasted.
+    #[must_use]
+    pub fn ongoing(&self, t: &Thresholds) -> Option<Stretch> {
+        self.open.as_ref().map(|open| self.told(open)).filter(|stretch| lasts(stretch, t))
     }
 
     /// Whether it is slow now, for long enough to be told.
     fn slow(&self, t: &Thresholds) -> Reading<bool> {
         self.baseline.ok_or(Missing::Pending)?;
-        Ok(self.open.as_ref().is_some_and(|open| lasts(&self.told(open), t)))
+        Ok(self.ongoing(t).is_some())
     }
 
     /// Stretches and the time lost in them, so far.
     #[must_use]
     pub fn total(&self, t: &Thresholds) -> (u64, f64) {
-        let open = self.open.as_ref().map(|open| self.told(open)).filter(|s| lasts(s, t));
+        let open = self.ongoing(t);
         let (count, lost) = self.over;
         (count + u64::from(open.is_some()), lost + open.map_or(0.0, |s| s.lost.0))
     }

@@ -113,13 +113,12 @@ impl One {
         } else {
             pace.slow
         };
-        let all = self.run.stretches(t);
         TrainingRun {
             run: log.run.clone(),
             format: log.format,
             number: self.number,
             pace: Pace { step: stale(pace.step), baseline: pace.baseline, slow },
-            slow: all.last().copied().filter(|_| slow == Ok(true)),
+            slow: self.run.ongoing(t).filter(|_| slow == Ok(true)),
             stretches,
             lost: Seconds(lost),
             begun: self.begun,
