@@ -13,6 +13,9 @@
     reason = "it measures time, waits, and starts what it measures; the rule is for the exporter"
 )]
 
+#[path = "cost/processes.rs"]
+mod processes;
+
 use gb10_exporter::capture::Capture;
 use gb10_exporter::capture::scenario::Scenario;
 use gb10_exporter::cli::VERSION;
@@ -66,7 +69,10 @@ const NODE_EXPORTER: &str =
 type Outcome<T> = Result<T, String>;
 
 fn main() -> ExitCode {
-    let done = heading().and_then(|()| in_process()).and_then(|()| as_processes());
+    let done = heading()
+        .and_then(|()| in_process())
+        .and_then(|()| processes::measure())
+        .and_then(|()| as_processes());
     let Err(why) = done else { return ExitCode::SUCCESS };
     eprintln!("cost: {why}");
     ExitCode::FAILURE

@@ -31,7 +31,7 @@
 //!  export: Prometheus text, JSON, terminal, HTML       formats only
 //! ```
 //!
-//! The [`engine`] drives it: four lanes read at a fixed period, each on a thread of its own; a ticker
+//! The [`engine`] drives it: each of its lanes reads at a fixed period, on a thread of its own; a ticker
 //! puts the lanes' last rounds together once a second, derives, and publishes the frame. A scrape
 //! reads the last frame from memory and waits for nobody.
 //!
@@ -94,6 +94,13 @@
 //!   [`model::gpu::Gpu`] with its row, a key in docs/CAPTURES.md and in the stand-ins below tests/fakes. `record` notes the answer by itself.
 //! - *Another training log:* a reader below [`sources::train`], a variant of
 //!   [`model::training::LogFormat`], its shape for messages, a log in tests/logs and its malformed twin.
+//! - *Another kind of message of the kernel:* a row in the table of [`sources::kernel_log`], a variant of
+//!   [`model::kernel_log::MessageKind`], a line of the real thing for its tests, and whether it is an event.
+//! - *Another program to be known by name:* a row in the table of [`sources::processes::classes`], a class in
+//!   [`model::workload::Class`] if it is of none; its flags that bound memory, a row in
+//!   [`sources::processes::caps`].
+//! - *Another sign of eviction:* a variant of [`model::contention::Symptom`], which says whether it proves
+//!   anything, and its figures in [`derive::pressure`].
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another belief about the hardware that wants checking on it:* a row in the table of `doctor` (below

@@ -160,6 +160,15 @@ thresholds! {
     /// A source or a lane that is well again is noted as such after this long without a relapse.
     event_settle: Seconds = "event.settle", Seconds(30.0), Seconds(0.0), Seconds(600.0),
         because "A judgement: a sensor that hangs every few seconds should be one event, not hundreds.";
+    /// Messages of the kernel that came within this time are recent.
+    kernel_recent: Seconds = "kernel_log.recent", Seconds(60.0), Seconds(1.0), Seconds(3600.0),
+        because "A judgement: a load that goes well has logged 16 lines within a second, and starts on record lie a minute apart.";
+    /// Messages of memory that the driver did not get decide what is said of it for this long.
+    no_memory_within: Seconds = "kernel_log.no_memory_within", Seconds(300.0), Seconds(10.0), Seconds(3600.0),
+        because "A judgement: long enough for whoever looks every few minutes. A box at rest has logged 55 of them in three days and stayed well, so an old one says nothing.";
+    /// A process that was killed for want of memory is a tiny victim when it had less memory of its own.
+    tiny_victim: Bytes = "kernel_log.tiny_victim", Bytes::from_mib(256), Bytes::from_mib(1), Bytes::from_gib(16),
+        because "A victim of 1000 kB was published while the driver held about 100 GB; small programs of a desktop have up to some 200 MiB.";
     /// How often the GPU is asked through NVML.
     gpu_period: Seconds = "gpu.period", Seconds(1.0), Seconds(0.05), Seconds(60.0),
         because "The driver samples utilization and power about once a second; one round is a few dozen calls of microseconds.";
@@ -331,7 +340,20 @@ thresholds! {
     /// Single steps are smoothed over this time, and over five of them at least.
     run_smooth: Seconds = "run.smooth", Seconds(60.0), Seconds(1.0), Seconds(600.0),
         because "The minute that the GPU's figures are taken over.";
-    /// A state of the GPU that holds for this share of a slow stretch may be its cause.
+    /// A step that takes this many times as long as those before it, and is alone, has a pause in it.
+    run_pause_from: Ratio = "run.pause_from", Ratio(2.0), Ratio(1.1), Ratio(100.0),
+        because "A checkpoint or an evaluation takes many steps' time; the slow stretches that owners report are at 1.6 to 2, and do not come as single steps.";
+    /// A pause is a stall when it takes this much longer than its steps should have, and as many of them as
+    /// run.stall_steps says.
+    run_stall_for: Seconds = "run.stall_for", Seconds(600.0), Seconds(30.0), Seconds(86_400.0),
+        because "Evaluations and checkpoints on record take seconds to a few minutes; what takes longer is no stall if it comes at equal distances.";
+    /// A stall takes the time of this many of the run's own steps, too.
+    run_stall_steps: Count = "run.stall_steps", Count(20), Count(2), Count(10_000),
+        because "A judgement: a run whose steps take minutes may well be silent for ten of them.";
+    /// Slow spells too short to be told one by one are told when they take this share of the run together.
+    run_short_share: Ratio = "run.short_share", Ratio(0.1), Ratio(0.01), Ratio(1.0),
+        because "A judgement: at the limit of slowness, a tenth of a run costs 2 % of it.";
+    /// A state of the GPU or of the jobs that holds for this share of a slow stretch may be its cause.
     run_cause_share: Ratio = "run.cause_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
         because "What holds for the smaller part of a stretch does not explain the larger one.";
     /// A state that can only be told after minutes counts from this much of it.
@@ -358,6 +380,84 @@ thresholds! {
     /// Where boards have cut the power at the latest.
     board_cutoff_to: Celsius = "board.cutoff_to", Celsius(96.0), Celsius(40.0), Celsius(120.0),
         because "The plateau that throttling holds; nobody has reported a board above it for long.";
+    /// So many workloads have series of their own; those beyond it are counted together.
+    job_shown: Count = "job.shown", Count(8), Count(1), Count(64),
+        because "A workload is up to 28 series, and a box without any about 370: with eight the exporter stays below 600.";
+    /// A job that holds less GPU memory than this has not loaded anything.
+    job_small: Bytes = "job.small", Bytes::from_mib(768), Bytes::from_mib(16), Bytes::from_gib(8),
+        because "A bare CUDA context holds 150 to 420 MiB on these machines; a 1.4 GiB model is the smallest on record.";
+    /// A job that has loaded nothing for this long is not starting any more.
+    job_start: Seconds = "job.start", Seconds(1200.0), Seconds(10.0), Seconds(7200.0),
+        because "A cold start of 1019 s is on record.";
+    /// A job loads while what it holds grows by this much within `job.load_window`.
+    job_load_rise: Bytes = "job.load_rise", Bytes::from_gib(1), Bytes::from_mib(16), Bytes::from_gib(32),
+        because "The slowest load on record brings 74 GiB in 610 s, 3.6 GiB in 30 s; a server that serves grows by hundreds of MiB.";
+    /// The time over which growth counts as loading.
+    job_load_window: Seconds = "job.load_window", Seconds(30.0), Seconds(5.0), Seconds(600.0),
+        because "Loads pause between shards for seconds.";
+    /// A job has settled when it has not grown for this long.
+    job_settle: Seconds = "job.settle", Seconds(60.0), Seconds(5.0), Seconds(1800.0),
+        because "Between its weights and its caches a server measures and compiles; most start-ups on record go on within a minute.";
+    /// Growth by this much takes a settled job back to loading.
+    job_reload_rise: Bytes = "job.reload_rise", Bytes::from_gib(4), Bytes::from_mib(64), Bytes::from_gib(64),
+        because "A trainer's allocations breathe by a few GiB between steps (32 to 39 GiB are on record over an hour); another model is more at once.";
+    /// A job that uses this many CPUs works, where the GPU is busy and several jobs hold memory on it.
+    job_busy_cpus: Ratio = "job.busy_cpus", Ratio(0.25), Ratio(0.01), Ratio(16.0),
+        because "An engine that has served idles at a tenth of a CPU on record; one that decodes keeps a whole one busy.";
+    /// What a start may take beyond a cap before the cap is no cap.
+    job_cap_overshoot: Bytes = "job.cap_overshoot", Bytes::from_gib(6), Bytes(0), Bytes::from_gib(64),
+        because "5.6 GiB of host side and graphs outside the accounting of one engine are on record.";
+    /// The share by which a cap may be exceeded on top of that.
+    job_cap_tolerance: Ratio = "job.cap_tolerance", Ratio(0.05), Ratio(0.0), Ratio(1.0),
+        because "Sizes are rounded and the pool is read as 119.6 or 121.7 GiB by different programs, 2 % apart.";
+    /// Rates of the kernel's counters are taken over this time.
+    pressure_window: Seconds = "pressure.window", Seconds(30.0), Seconds(5.0), Seconds(600.0),
+        because "As long as the long window of the pool's slope: a burst of a second is no state.";
+    /// Reading this much back from swap is a symptom.
+    swap_in_from: BytesPerSecond = "pressure.swap_in_from",
+        BytesPerSecond(4.0 * 1_048_576.0), BytesPerSecond(4096.0), BytesPerSecond(4.0 * 1_073_741_824.0),
+        because "A judgement: 120 MiB in half a minute. Boxes at rest read nothing from swap for hours; a desktop that wakes reads some tens of MiB once.";
+    /// Reading this much anonymous memory back soon after it was reclaimed is a symptom.
+    refault_from: BytesPerSecond = "pressure.refault_from",
+        BytesPerSecond(4.0 * 1_048_576.0), BytesPerSecond(4096.0), BytesPerSecond(4.0 * 1_073_741_824.0),
+        because "A judgement: as for swap, from which it comes back.";
+    /// So many major faults a second of a job that has settled are a symptom.
+    faults_from: Count = "pressure.faults_from", Count(50), Count(1), Count(1_000_000),
+        because "A judgement: each waits for a disk for about a tenth of a millisecond and more, fifty of them for most of a step's slack; a settled server has none for hours.";
+    /// Programs that reclaim this much themselves are in distress.
+    direct_reclaim_from: BytesPerSecond = "pressure.direct_reclaim_from",
+        BytesPerSecond(64.0 * 1_048_576.0), BytesPerSecond(4096.0), BytesPerSecond(16.0 * 1_073_741_824.0),
+        because "A judgement: the background reclaimer keeps up with a disk of these boxes at several hundred MiB/s; what programs do beside it is the part that they wait for.";
+    /// Work that stands still for memory for this share of the time is in distress.
+    stall_from: Ratio = "pressure.stall_from", Ratio(0.1), Ratio(0.001), Ratio(1.0),
+        because "The kernel's figure lags on these boxes and was zero before recorded freezes: it confirms and never warns.";
+    /// With less available than this nothing is left.
+    exhausted_below: Bytes = "pressure.exhausted_below", Bytes::from_gib(1), Bytes::from_mib(64), Bytes::from_gib(16),
+        because "Boxes were lost with MemAvailable below 1 GiB; guards at 2 GiB have killed jobs that would have lived.";
+    /// A worse state is kept for this long after its signs.
+    pressure_hold: Seconds = "pressure.hold", Seconds(30.0), Seconds(0.0), Seconds(600.0),
+        because "Reclaim comes in waves; shorter holds flap.";
+    /// Less free memory in large blocks than this is a symptom.
+    contiguous_low: Bytes = "pressure.contiguous_low", Bytes::from_mib(64), Bytes(0), Bytes::from_gib(16),
+        because "Drivers failed with none to a few dozen blocks of 1 MiB left in zone Normal; a fresh box has thousands.";
+    /// A job that holds this much without a cap is heavy.
+    heavy_from: Bytes = "contention.heavy_from", Bytes::from_gib(4), Bytes::from_mib(256), Bytes::from_gib(64),
+        because "The rule of those who use these boxes: one heavy job at a time; a small one below 4 GB beside a server with a cap is none.";
+    /// A job that holds or may take this share of the pool is heavy whatever bounds it.
+    heavy_share: Ratio = "contention.heavy_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
+        because "Two of them cannot fit.";
+    /// What ended jobs have not given back is told from this much on.
+    release_from: Bytes = "release.from", Bytes::from_gib(1), Bytes::from_mib(64), Bytes::from_gib(64),
+        because "The driver's own remainder moves by some hundred MiB.";
+    /// What a job has not given back for this long is not called pending any more: nobody knows.
+    release_for: Seconds = "release.for", Seconds(900.0), Seconds(60.0), Seconds(86_400.0),
+        because "Releases of 60 s and of three minutes are on record.";
+    /// A worker without its server that holds this much is an orphan.
+    orphan_from: Bytes = "orphan.from", Bytes::from_gib(1), Bytes::from_mib(64), Bytes::from_gib(64),
+        because "The one on record held 108 GB; a context alone is not worth a page.";
+    /// It is one when it has done nothing for this long.
+    orphan_for: Seconds = "orphan.for", Seconds(120.0), Seconds(10.0), Seconds(3600.0),
+        because "A server that is restarted by its supervisor collects its workers within seconds.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

@@ -26,6 +26,17 @@ const TICKS_PER_SECOND: f64 = 100.0;
 pub struct Bytes(pub u64);
 
 impl Bytes {
+    /// A share of it, to the byte below.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, and nothing is negative"
+    )]
+    pub fn scaled(self, share: f64) -> Self {
+        Self((self.as_f64() * share.max(0.0)) as u64)
+    }
+
     /// The kernel's "kB" as bytes; a figure past `u64` saturates instead of wrapping.
     #[must_use]
     pub const fn from_kib(kib: u64) -> Self {
@@ -258,6 +269,17 @@ impl Seconds {
     #[expect(clippy::cast_precision_loss, reason = "precise to a microsecond for 285 years")]
     pub const fn from_micro(micro: u64) -> Self {
         Self(micro as f64 / 1e6)
+    }
+
+    /// As the kernel's ticks of a hundredth of a second, to the nearest.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates, and nothing is negative"
+    )]
+    pub fn ticks(self) -> u64 {
+        (self.0 * TICKS_PER_SECOND).round().max(0.0) as u64
     }
 
     /// The times of a process count ticks.

@@ -281,6 +281,13 @@ impl sources::Machine for Without<'_> {
     ) -> Result<(), sources::ReadError> {
         self.0.gpu(pace, into)
     }
+
+    fn processes(
+        &self,
+        into: &mut gb10_exporter::model::workload::Processes,
+    ) -> Result<(), sources::ReadError> {
+        self.0.processes(into)
+    }
 }
 
 /// The series of a scrape that are about the machine, by name and labels.
@@ -303,6 +310,8 @@ fn may_move(path: &str, name: &str) -> bool {
         || name.starts_with("gb10_board_")
         || name.contains("holder=\"unknown\"")
         || name.starts_with("gb10_pool_attribution")
+        || name.starts_with("gb10_contention_state")
+        || name.starts_with("gb10_pressure_state")
         || (path == "/proc/meminfo" && name.starts_with("gb10_gpu_memory_"))
         || (path == "/proc/meminfo" && name.contains("input=\"held_memory\""))
         || (name.contains("_info{") && name.contains("=\"\""))
@@ -377,7 +386,7 @@ fn roots_and_captures_read_alike() {
     assert!(compared >= captures().len() - 1, "only {compared} were compared");
 }
 
-/// A capture's files as real ones; its GPU, which is no file, as it is.
+/// A capture's files as real ones; its GPU and its processes, which are no files, as they are.
 struct Unpacked<'a>(sources::Roots, &'a Capture);
 
 impl sources::Files for Unpacked<'_> {
@@ -396,6 +405,13 @@ impl sources::Machine for Unpacked<'_> {
         into: &mut gb10_exporter::model::gpu::Gpus,
     ) -> Result<(), sources::ReadError> {
         self.1.gpu(pace, into)
+    }
+
+    fn processes(
+        &self,
+        into: &mut gb10_exporter::model::workload::Processes,
+    ) -> Result<(), sources::ReadError> {
+        self.1.processes(into)
     }
 }
 

@@ -179,7 +179,7 @@ fn a_scrape_may_ask_for_some_collectors() {
     );
     assert!(thermal.contains("gb10_lane_ticks_total"), "what is said about the exporter stays");
     let two = exporter.get("/metrics?collect%5B%5D=thermal&collect%5B%5D=pressure");
-    assert_eq!(families(&two).len(), 7);
+    assert_eq!(families(&two).len(), 8);
     let rest = exporter.get("/metrics?exclude[]=thermal&exclude[]=pressure");
     assert_eq!(families(&rest).len() + 7, families(&all).len());
     promtool(&rest);

@@ -7,6 +7,7 @@ use gb10_exporter::cli::history::{History, fetch};
 use gb10_exporter::client::range::{self, Span};
 use gb10_exporter::model::samples::{SampleOrigin, SampleSeries};
 use gb10_exporter::units::Bytes;
+use std::fmt::Write;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use support::prometheus::Prometheus;
 use support::{Exporter, exporter, root, value};
@@ -64,6 +65,29 @@ fn a_replay_is_read_back_as_it_was_exported() {
         assert!(point.utilization.is_ok_and(|ratio| (0.0..=1.0).contains(&ratio.0)), "{point:?}");
     }
     assert!(seen >= 5 && judged >= 5, "{seen} {judged}");
+}
+
+/// Four minutes without a scrape, which a Prometheus fills with the last value it had.
+#[test]
+fn a_gap_stays_a_gap() {
+    const START: u64 = 1_764_000_000;
+    let (name, mut text) = ("gb10_gpu_temperature_celsius", String::new());
+    let _ = writeln!(text, "# TYPE {name} gauge");
+    for second in (0..=1800_u64).step_by(15).filter(|second| !(600..840).contains(second)) {
+        let _ = writeln!(text, "{name}{{gpu=\"0\"}} 60 {}", START + second);
+    }
+    text += "# EOF\n";
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("history.om");
+    std::fs::write(&path, text).unwrap();
+    let prometheus = Prometheus::filled(&path);
+    prometheus.wait_for(&format!("count(last_over_time({name}[1m] @ {START}))"), 1.0);
+    let base = format!("http://{}", prometheus.address);
+    let [start, end] = [START, START + 1800].map(Duration::from_secs);
+    let series = history(&base, &[], None, Span { start, end, step: SECOND * 15 }).unwrap();
+    let seconds: Vec<u64> = series.points.iter().map(|p| p.wall.as_secs() - START).collect();
+    let expected: Vec<u64> = (0..600).chain(840..=1800).step_by(15).collect();
+    assert_eq!(seconds, expected);
 }
 
 #[test]

@@ -51,10 +51,15 @@ for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
 done
 sleep 3
 shot page "$url" 1000 1250
-terminal status 860 status --capture tests/captures/spark-fe-llm-server.txt
+terminal status 930 status --capture tests/captures/spark-fe-llm-server.txt
 terminal status-page-pools 880 status --capture tests/captures/gb10-590-page-pools.txt
 terminal status-container 900 status --capture tests/captures/container-no-psi-no-sys.txt
 terminal status-here 520 status
+terminal status-fighting 1250 replay tests/scenarios/two-fight.txt --at 12m
+terminal status-orphan 1150 replay tests/scenarios/engine-left-behind.txt --at 5m
+terminal status-release 1100 replay tests/scenarios/stop-is-not-release.txt --at 150s
+terminal status-fourth 1100 replay tests/scenarios/fourth-container.txt --at 180s
+terminal status-no-memory 1250 replay tests/scenarios/starts-and-no-memory.txt --at 470s
 terminal status-thermal 1000 replay tests/scenarios/heat-costs-clock.txt --at 140m
 # A run that slows down beside its samples: the curves as a picture and in a terminal.
 awk 'BEGIN { t = 1764000000; n = 0; print "{\"step\": 0, \"time\": " t "}";

@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 use support::fakes::{self, Gpu};
-use support::{captures, exporter, frame, pace, root};
+use support::{captures, exporter, frame, pace, root, without_processes};
 
 /// Serves well for everything: a GB10 at work.
 const SERVING: &str = "gb10-580.173.02-serving";
@@ -135,7 +135,7 @@ fn a_recorded_machine_reads_like_the_live_one() {
             let scene = Scene::new(&name);
             let out = scene.record(&["--no-mask"]);
             assert!(out.status.success(), "{name}: {}", stderr(&out));
-            let before = load(&original(&name));
+            let before = without_processes(&original(&name));
             assert_alike(&name, &load(&scene.out()), &before);
 
             let out = scene.record(&["--force"]);
@@ -160,7 +160,13 @@ fn a_recorder_changes_nothing() {
             let _ = sources::read(source, &recorder, &pace(&now), &mut snapshot);
         }
         let (gpu, notes) = recorder.gpu_notes().taken();
-        let recording = Recording { files: recorder.files(), gpu, notes };
+        let recording = Recording {
+            files: recorder.files(),
+            gpu,
+            processes: recorder.processes(),
+            kernel_log: recorder.kernel_log(),
+            notes,
+        };
         let text = recording.into_capture("a test", &mut Mask::off()).to_text();
         assert_alike(&name, &Capture::parse(&text).unwrap(), &load(&path));
     }

@@ -85,6 +85,49 @@ fn every_story_ends_as_it_should() {
     assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
+/// A story that expects nothing, or what is not so, or what cannot be, does not pass.
+#[test]
+fn a_story_must_expect_something_that_is_so() {
+    let dir = tempfile::tempdir().unwrap();
+    let base = root().join("tests/captures/spark-page-cache-1-before.txt");
+    fs::copy(base, dir.path().join("box.txt")).unwrap();
+    let path = dir.path().join("story.txt");
+    let so = "5s pool.imminent no\nnever pool.imminent yes\n";
+    for (expects, says) in [
+        (so, None),
+        ("", Some("it needs something that must be so")),
+        ("5s pool.imminent no\n", Some("something that must never be")),
+        ("never pool.imminent yes\n", Some("it needs something that must be so")),
+        ("5s pool.imminent yes\nnever pool.imminent unknown\n", Some("it is Some((")),
+        ("5s pool.imminent no\nnever pool.imminent no\n", Some("it is, at")),
+        ("5s pool.colour red\nnever pool.imminent yes\n", Some("is no verdict")),
+        ("5s pool.imminent maybe\nnever pool.imminent yes\n", Some("is never")),
+    ] {
+        let story = format!("{HEAD}==> timeline\n0s gpu.power[0] = 30 W\n==> expect\n{expects}");
+        fs::write(&path, story).unwrap();
+        let wrong = broken(&path).join("\n");
+        match says {
+            Some(says) => assert!(wrong.contains(says), "{expects:?}: {wrong}"),
+            None => assert_eq!(wrong, ""),
+        }
+    }
+}
+
+/// The example of the documentation is a story, too.
+#[test]
+fn the_documented_example_ends_as_it_says() {
+    let text = fs::read_to_string(root().join("docs/SCENARIOS.md")).unwrap();
+    let at = text.find("## Processes").expect("the section");
+    let at = at + text[at..].find("==> timeline").expect("an example");
+    let example = text[at..].split("```").next().unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let base = root().join("tests/captures/spark-page-cache-1-before.txt");
+    fs::copy(base, dir.path().join("box.txt")).unwrap();
+    let path = dir.path().join("example.txt");
+    fs::write(&path, HEAD.replace("20s", "10m") + example).unwrap();
+    assert_eq!(broken(&path), Vec::<String>::new());
+}
+
 fn replay(args: &[&str]) -> (i32, String, String) {
     let out = exporter().arg("replay").args(args).output().expect("runs");
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
@@ -183,10 +226,21 @@ fn mistakes_are_told_with_their_place() {
         (line("0s meminfo.MemFree missing lunch"), 9, "no such reason"),
         (line("0s gpu.temperature[7] = 4 C"), 9, "is not there; there is gpu.temperature[0]"),
         (line("0s gpu.name[0] = \"a"), 9, "a quotation mark is not closed"),
+        (line("0s processes.is[a] = vllm"), 9, "expected pid=NUMBER"),
+        (line("0s processes.is[a] = vLLM pid=7"), 9, "expected a class, one of vllm"),
+        (line("0s processes.is[a] = vllm pid=7 cap=whole:5"), 9, "expected a share such as 0.5"),
+        (line("0s processes.anonymous[a] = 1 GiB"), 9, "or is not there"),
         (line("9s..3s meminfo.MemFree = 1 GiB -> 2 GiB"), 9, "goes backwards"),
         (line("30s meminfo.MemFree = 1 GiB"), 9, "past the scenario's length"),
         (line("0s meminfo.MemFree = 1 GiB -> 2 GiB"), 9, "needs a time FROM..TO"),
         (line("0s lane fats hangs 3s"), 9, "\"fats\" is no lane"),
+        (line("0s kernel"), 9, "expected a line of the kernel's log, found nothing"),
+        (line("0s kernel x 3"), 9, "expected a line of the kernel's log, found nothing"),
+        (line("0s kernel x some NVRM: x"), 9, "expected a whole number from 1 behind \"x\""),
+        (line("0s kernel x 0 NVRM: x"), 9, "expected a whole number from 1 behind \"x\""),
+        (line("0s..3s kernel NVRM: x"), 9, "expected one time here, found \"0s..3s\""),
+        (line("30s kernel NVRM: x"), 9, "past the scenario's length"),
+        (line("3s reboot clean down 4s\n5s kernel NVRM: x"), 10, "the machine is down then"),
         (line("0s meminfo.MemFree = 30"), 9, "expected a unit with \"30\", one of GiB"),
         (line("0s gpu.utilization[0] = 96"), 9, "expected a unit with \"96\", one of %"),
         (line("0s meminfo.MemFree = -1 GiB"), 9, "expected nothing negative"),

@@ -395,3 +395,37 @@ proptest! {
         }
     }
 }
+
+/// A log without zones that goes through the end of summer time: its steps come one after the other.
+#[test]
+fn a_log_through_the_end_of_summer_time_goes_on() {
+    let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+    let began: jiff::Timestamp = "2025-10-25T23:30:00Z".parse().unwrap();
+    let mut text = String::new();
+    for number in 0..900_i64 {
+        let at = began + jiff::SignedDuration::from_secs(number * 10);
+        let at = zone.to_datetime(at);
+        let _ = writeln!(text, "{{\"step\": {number}, \"time\": \"{at}\"}}");
+    }
+    let log = parse(text.as_bytes(), Hints::new(zone, 2025)).unwrap();
+    let walls: Vec<u64> = log.steps.iter().map(|step| step.wall.unwrap().as_secs()).collect();
+    let each: Vec<u64> = walls.windows(2).map(|pair| pair[1].saturating_sub(pair[0])).collect();
+    assert_eq!(each, vec![10; 899]);
+    assert_eq!(log.remarks, [LogRemark::ZoneAssumed, LogRemark::DoubledHour]);
+}
+
+/// Two runs of unlike format options in one file, whichever reads it.
+#[test]
+fn two_runs_that_alternate_are_one_run_and_a_remark() {
+    let mut text = String::new();
+    for number in 0..200_u64 {
+        let _ = writeln!(text, "{{\"step\": {}, \"step_time\": 4.0}}", 700 + number * 10);
+        let _ = writeln!(text, "{{\"step\": {}, \"step_time\": 9.0}}", 10 + number * 10);
+    }
+    let log = parse(text.as_bytes(), hints()).unwrap();
+    assert_eq!(seconds(&log), vec![4.0; 200]);
+    assert_eq!(log.remarks, [LogRemark::NoTimeStamps, LogRemark::Interleaved(2)]);
+    let mut reader = Reader::new(hints());
+    let live: Vec<Step> = text.lines().filter_map(|line| reader.line(line)).collect();
+    assert!(reader.interleaved() && live.len() < 210, "{}", live.len());
+}

@@ -3,6 +3,10 @@
 
 mod support;
 
+use gb10_exporter::capture::scenario::Scenario;
+use gb10_exporter::engine::player::Player;
+use gb10_exporter::model::event::EventKind;
+use gb10_exporter::thresholds::Thresholds;
 use std::fmt::Write as _;
 use std::fs::{self, OpenOptions};
 use std::io::Write as _;
@@ -14,6 +18,8 @@ const BASELINE: &str = "gb10_train_step_baseline_seconds{run=\"train\"}";
 const SLOW: &str = "gb10_train_slow{run=\"train\"}";
 const EPISODES: &str = "gb10_train_slow_episodes_total{run=\"train\"}";
 const LOST: &str = "gb10_train_lost_seconds_total{run=\"train\"}";
+
+const AGE: &str = "gb10_train_last_step_age_seconds{run=\"train\"}";
 
 struct Scene {
     dir: tempfile::TempDir,
@@ -77,6 +83,13 @@ fn a_log_that_is_followed_tells_the_pace_of_its_run() {
     scene.steps(7200, 4);
     let steady = scene.wait("a steady run", |m| is(m, SLOW, 0.0));
     assert!(is(&steady, STEP, 4.0) && is(&steady, BASELINE, 4.0) && is(&steady, EPISODES, 0.0));
+    // The other one is not there, and that is nothing of this one's.
+    let state = |run: &str, state: &str| {
+        value(&steady, &format!("gb10_train_log_state{{run=\"{run}\",state=\"{state}\"}}"))
+    };
+    assert_eq!((state("train", "ok"), state("other", "not_present")), (Some(1.0), Some(1.0)));
+    assert_eq!(value(&steady, "gb10_source_state{source=\"training\",state=\"ok\"}"), Some(1.0));
+    assert!(value(&steady, AGE).is_some_and(|age| (0.0..3600.0).contains(&age)));
     scene.steps(600, 8);
     let slow = scene.wait("a slow run", |m| is(m, SLOW, 1.0));
     assert!(is(&slow, STEP, 8.0) && is(&slow, BASELINE, 4.0) && is(&slow, EPISODES, 1.0));
@@ -86,6 +99,12 @@ fn a_log_that_is_followed_tells_the_pace_of_its_run() {
     let run = &status["training"][0];
     assert_eq!((run["run"].as_str(), run["format"].as_str()), (Some("train"), Some("jsonl")));
     assert_eq!(run["ratio"], 2.0);
+    assert!(run["last_step_seconds"].is_number() && run["stalled"] == false, "{run:#}");
+    let logs = serde_json::json!([
+        {"run": "train", "state": "ok"}, {"run": "other", "state": "not_present"}
+    ]);
+    assert_eq!(status["training_logs"], logs);
+    assert!(scene.exporter.get("/").contains("its log cannot be read (not_present)"));
     assert!(scene.exporter.get("/").contains("SLOW, 2.00 times as long"));
     scene.steps(400, 4);
     let back = scene.wait("it is back", |m| is(m, SLOW, 0.0));
@@ -177,5 +196,43 @@ fn the_same_log_twice_is_a_mistake() {
     assert!(
         matches!(out.status.code(), Some(2 | 64)) && err.contains("/a is there twice"),
         "{err}"
+    );
+}
+
+/// What the journal says of the run of a scenario.
+fn told(scenario: &str, kind: EventKind) -> Vec<(u64, String)> {
+    let path = support::root().join("tests/scenarios").join(scenario);
+    let scenario = Scenario::load(&path).unwrap();
+    let last = Player::new(scenario, Thresholds::default(), ("0", "0")).last();
+    let frame = last.and_then(|(_, frame)| frame).unwrap();
+    let events = frame.events.iter().filter(|event| event.kind == kind);
+    events.map(|event| (event.at.mono.as_secs(), event.evidence.clone())).collect()
+}
+
+/// A stall is one event, when it has lasted for as long as no pause does.
+#[test]
+fn a_run_that_hangs_is_one_event() {
+    let events = told("training-slows-down.txt", EventKind::RunStalled);
+    let [(at, evidence)] = events.as_slice() else { panic!("{events:?}") };
+    assert!((4195..=4205).contains(at), "{at}");
+    assert!(evidence.starts_with("lora: no step for 10 min"), "{evidence}");
+    assert_eq!(told("training-varies.txt", EventKind::RunStalled), []);
+}
+
+/// That a run is slow is told at once, and a clock cap as its cause when it can be told.
+#[test]
+fn a_clock_cap_is_named_as_the_cause() {
+    let events = told("training-under-a-cap.txt", EventKind::RunSlow);
+    let [(_, first), (at, second)] = events.as_slice() else { panic!("{events:?}") };
+    assert!(first.contains("no cause is seen"), "{first}");
+    assert!(
+        second.contains("clock_cap: SM clock stays at 1600 MHz, 33 % below 2405 MHz"),
+        "{second}"
+    );
+    assert!((2990..=3200).contains(at), "{at}");
+    assert_eq!(
+        told("training-slows-down.txt", EventKind::RunSlow).len(),
+        2,
+        "slow, and well again"
     );
 }

@@ -6,6 +6,7 @@
 
 mod shapes;
 
+use crate::model::workload::Processes;
 use shapes::{Run, runs};
 use std::collections::BTreeMap;
 
@@ -130,6 +131,18 @@ impl Mask {
     /// What was masked, and how often.
     pub fn counts(&self) -> impl Iterator<Item = (&'static str, usize)> {
         self.counts.iter().map(|(kind, count)| (*kind, *count))
+    }
+
+    /// Processes, whose units are names that people gave.
+    #[must_use]
+    pub fn processes(&mut self, mut processes: Processes) -> Processes {
+        for proc in processes.list.iter_mut().flatten() {
+            proc.unit = self.line(&proc.unit).into();
+            if let Some(own) = &mut proc.class.own {
+                *own = self.line(own).into();
+            }
+        }
+        processes
     }
 
     fn count(&mut self, kind: Masked) {

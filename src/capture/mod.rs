@@ -3,11 +3,18 @@
 //! The format is described for people in docs/CAPTURES.md. A capture serves the sources' own readers
 //! ([`Files`]), so a recorded machine goes through exactly the code that a live one does.
 
+pub mod kernel;
 pub mod mask;
+mod processes;
 pub mod scenario;
 pub mod write;
 
+use crate::model::fields::Group;
 use crate::model::gpu::Gpus;
+use crate::model::kernel_log::{KernelLog, LogPlace};
+use crate::model::reading::Missing;
+use crate::model::workload::Processes;
+use crate::sources::kernel_log::{self, Tally};
 use crate::sources::{FileError, Files, Machine, ReadError, gpu};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Read;
@@ -48,7 +55,7 @@ enum Section {
 }
 
 /// A recorded machine.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Capture {
     /// How far to trust it.
     pub kind: Kind,
@@ -60,6 +67,10 @@ pub struct Capture {
     pub notes: Vec<String>,
     /// GPU readings, `key = value`, in order.
     pub gpu: Vec<(String, String)>,
+    /// The processes, if they were recorded.
+    processes: Option<Processes>,
+    /// Facts of the kernel's log, where it was read.
+    kernel: Option<Vec<kernel::Fact>>,
     files: BTreeMap<String, Section>,
 }
 
@@ -127,18 +138,22 @@ impl Capture {
         body: &[&str],
     ) -> Result<(), (usize, String)> {
         if title == "gpu" {
-            for (i, line) in body.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
-                let (key, value) = line.split_once('=').ok_or_else(|| {
-                    (number + 1 + i, format!("expected \"key = value\", found {line:?}"))
-                })?;
-                let (key, value) = (key.trim(), value.trim());
-                gpu::recorded::check(key, value).map_err(|what| (number + 1 + i, what))?;
-                if self.gpu.iter().any(|(known, _)| known == key) {
-                    return Err((number + 1 + i, format!("{key} is there twice")));
-                }
-                self.gpu.push((key.to_owned(), value.to_owned()));
+            return self.gpu_section(number, body);
+        }
+        if title == processes::TITLE {
+            let offset = |(line, what)| (number + 1 + line, what);
+            let told = processes::parse(body).map_err(offset)?;
+            return match self.processes.replace(told) {
+                Some(_) => Err((number, "processes are there twice".to_owned())),
+                None => Ok(()),
+            };
+        }
+        if title == kernel::SECTION {
+            let facts = kernel::section(number, body)?;
+            if self.kernel.replace(facts).is_some() {
+                return Err((number, format!("{title} is there twice")));
             }
-            return self.check_gpus().map_err(|what| (number, what));
+            return Ok(());
         }
         let (path, mark) = match title.split_once(" !") {
             Some((path, mark)) => (path.trim_end(), Some(mark.trim())),
@@ -149,7 +164,9 @@ impl Capture {
         {
             return Err((
                 number,
-                format!("expected a path below /proc, /sys or /etc, or gpu; found {path:?}"),
+                format!(
+                    "expected a path below /proc, /sys or /etc, gpu, processes or kernel_log; found {path:?}"
+                ),
             ));
         }
         let section = match mark {
@@ -175,6 +192,21 @@ impl Capture {
             return Err((number, format!("{path} is there twice")));
         }
         Ok(())
+    }
+
+    fn gpu_section(&mut self, number: usize, body: &[&str]) -> Result<(), (usize, String)> {
+        for (i, line) in body.iter().enumerate().filter(|(_, line)| !line.trim().is_empty()) {
+            let (key, value) = line.split_once('=').ok_or_else(|| {
+                (number + 1 + i, format!("expected \"key = value\", found {line:?}"))
+            })?;
+            let (key, value) = (key.trim(), value.trim());
+            gpu::recorded::check(key, value).map_err(|what| (number + 1 + i, what))?;
+            if self.gpu.iter().any(|(known, _)| known == key) {
+                return Err((number + 1 + i, format!("{key} is there twice")));
+            }
+            self.gpu.push((key.to_owned(), value.to_owned()));
+        }
+        self.check_gpus().map_err(|what| (number, what))
     }
 
     /// Every GPU that has keys is among those that are counted.
@@ -266,6 +298,8 @@ impl Header {
             source: self.source.ok_or_else(|| lacks("source"))?,
             notes: self.notes,
             gpu: Vec::new(),
+            processes: None,
+            kernel: None,
             files: BTreeMap::new(),
         })
     }
@@ -284,6 +318,38 @@ impl Machine for Capture {
     ) -> Result<(), ReadError> {
         notes.take_pairs(&self.gpu);
         self.gpu(pace, into)
+    }
+
+    fn processes(&self, into: &mut Processes) -> Result<(), ReadError> {
+        let Some(told) = &self.processes else {
+            *into = Processes::absent(Missing::NotPresent);
+            return Err(FileError::NotPresent.at(processes::PATH));
+        };
+        into.clone_from(told);
+        match &into.list {
+            Ok(_) => Ok(()),
+            Err(reason) => Err(ReadError::unlike(processes::PATH, *reason)),
+        }
+    }
+
+    fn kernel_log(&self, into: &mut KernelLog) -> Result<(), ReadError> {
+        match self.tally(LogPlace::Capture) {
+            Some(mut tally) => *into = Ok(tally.told()),
+            None => return kernel_log::none(into),
+        }
+        Ok(())
+    }
+}
+
+impl Capture {
+    /// The kernel's log, as far as it was recorded.
+    fn tally(&self, place: LogPlace) -> Option<Tally> {
+        let facts = self.kernel.as_ref()?;
+        let mut tally = Tally::new(place);
+        for fact in facts {
+            fact.tell(&mut tally);
+        }
+        Some(tally)
     }
 }
 

@@ -5,8 +5,11 @@
 
 mod consistent;
 mod csv;
+mod kernel;
 mod parse;
 pub mod write;
+
+pub use kernel::KernelLines;
 
 use super::{Capture, CaptureError, Kind};
 use crate::model::fields::Field;
@@ -15,10 +18,11 @@ use crate::model::moment::Moment;
 use crate::model::reading::{Missing, Reading, Value};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source};
+use crate::model::workload::{IS, Proc};
 use crate::sources::gpu::{Limits, Pace};
 use crate::sources::{self, ReadError};
-use crate::units::Unit;
-use std::collections::BTreeMap;
+use crate::units::{Seconds, Unit};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::time::Duration;
 
@@ -137,6 +141,8 @@ pub struct Scenario {
     /// What must be so.
     pub expectations: Vec<Expectation>,
     base: Capture,
+    /// Lines of the kernel, in order.
+    kernel: Vec<kernel::KernelLine>,
     changes: Vec<Change>,
 }
 
@@ -167,7 +173,11 @@ impl Scenario {
     /// The machine as it is at the beginning.
     #[must_use]
     pub fn first(&self) -> Beginning {
-        Beginning::of(&self.base, self.start)
+        let mut beginning = Beginning::of(&self.base, self.start);
+        if !self.kernel.is_empty() {
+            beginning.results[Source::KernelLog.index()] = Ok(());
+        }
+        beginning
     }
 
     /// The machine at a time, from the one at the beginning.
@@ -186,7 +196,7 @@ impl Scenario {
         let mut snapshot = beginning.clone();
         let since = self.reboots.iter().rev().find(|reboot| reboot.at + reboot.down <= time);
         let since = since.map_or(Duration::ZERO, |reboot| reboot.at + reboot.down);
-        let mut touched = Vec::new();
+        let (mut touched, mut over) = (Vec::new(), BTreeSet::new());
         for change in changes {
             // After a reboot the machine is as it was at the beginning, and what was before is over.
             let counts = change.at <= time && time < change.until;
@@ -196,27 +206,43 @@ impl Scenario {
             let Place { field, key, line: _ } = &change.place;
             let value = change.value(&snapshot, time);
             let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
+            let before = pid(&snapshot, key).filter(|_| field.id == IS);
             (field.set)(&mut snapshot, key, value);
+            if field.id == IS {
+                let now = pid(&snapshot, key);
+                over.extend(before.filter(|before| now != Some(*before)));
+                if let Some(now) = now {
+                    over.remove(&now);
+                }
+            }
             touched.push(field.id);
         }
-        consistent::keep(&mut snapshot, beginning, &touched);
+        consistent::keep(&mut snapshot, beginning, &touched, &over);
         snapshot
+    }
+
+    /// Nothing happens while the machine is down.
+    fn up_at(&self, at: Duration) -> Result<(), String> {
+        let down = self.reboots.iter().find(|r| r.at <= at && at < r.at + r.down);
+        down.map_or(Ok(()), |down| {
+            Err(format!("the machine is down then, since {} s", down.at.as_secs_f64()))
+        })
     }
 
     /// Settles where what "goes" begins and where each change ends, and checks that every change can be
     /// made at all. In the order of time: what was said before, and what follows from it, is where a
     /// later change begins.
     fn settle(&mut self) -> Result<(), (usize, String)> {
+        for line in &self.kernel {
+            self.up_at(line.at).map_err(|what| (line.line, what))?;
+        }
         let beginning = self.first().snapshot;
         let (mut trial, mut boots) = (beginning.clone(), 0);
         for n in 0..self.changes.len() {
             let (before, rest) = self.changes.split_at(n);
             let Change { at, place, course, .. } = &rest[0];
             let line = place.line;
-            if let Some(down) = self.reboots.iter().find(|r| r.at <= *at && *at < r.at + r.down) {
-                let since = down.at.as_secs_f64();
-                return Err((line, format!("the machine is down then, since {since} s")));
-            }
+            self.up_at(*at).map_err(|what| (line, what))?;
             let over = self.reboots.iter().filter(|r| r.at + r.down <= *at).count();
             if over > boots {
                 (trial, boots) = (beginning.clone(), over);
@@ -226,18 +252,46 @@ impl Scenario {
                 let from = place.number(&self.with(&beginning, *at, before));
                 let from = from.ok_or((line, "it has no number to go from".to_owned()))?;
                 self.changes[n].course.begin(from);
+            } else if place.field.id == IS && *at > Duration::ZERO {
+                let since = self.reboots.iter().map(|r| r.at + r.down).filter(|up| up <= at).max();
+                let before = beginning.uptime.since_boot.map_or(0.0, |Seconds(before)| before);
+                let uptime = match since {
+                    Some(up) => at.saturating_sub(up).as_secs_f64(),
+                    None => before + at.as_secs_f64(),
+                };
+                self.changes[n].course.start(uptime);
             }
         }
         let mut next: BTreeMap<(&str, String), Duration> = BTreeMap::new();
         for change in self.changes.iter_mut().rev() {
             let place = (change.place.field.id, change.place.key.clone());
+            // What a process is now does not make undone what it was: its figures are of its whole life.
+            if place.0 == IS {
+                continue;
+            }
             change.until = next.insert(place, change.at).unwrap_or(Duration::MAX);
         }
         Ok(())
     }
 }
 
+/// The pid of a process by its name.
+fn pid(snapshot: &Snapshot, name: &str) -> Option<u32> {
+    let list = snapshot.processes.list.as_ref().ok()?;
+    list.iter().find(|proc| proc.name == name).map(|proc| proc.pid)
+}
+
 impl Course {
+    /// A process of which it is not said when it started has started now.
+    fn start(&mut self, uptime: f64) {
+        if let Self::Is(Ok(Owned::Text(text))) = self
+            && !text.contains(" started=")
+        {
+            text.push_str(" started=");
+            text.push_str(&uptime.to_string());
+        }
+    }
+
     /// Begins at this number.
     const fn begin(&mut self, number: f64) {
         if let Self::Goes { from, .. } = self {
@@ -315,6 +369,9 @@ impl Place {
             Course::Goes { to, .. } => Ok(Owned::Number(*to)),
         };
         let value = value.as_ref().map(|owned| owned.value(field.unit)).map_err(|m| *m);
+        if let (IS, Ok(Value::Text(text))) = (field.id, &value) {
+            Proc::from_is(key, text)?;
+        }
         if (field.set)(trial, key, value) {
             return Ok(());
         }

@@ -1,7 +1,9 @@
 //! A recording as a capture, and a capture as text.
 
 use super::mask::Mask;
-use super::{Capture, Kind, MAGIC, SECTION, Section};
+use super::{Capture, Kind, MAGIC, SECTION, Section, kernel, processes};
+use crate::model::kernel_log::KernelLog;
+use crate::model::workload::Processes;
 use crate::sources::FileError;
 use crate::sources::lines::label;
 use crate::sources::proc::nvidia;
@@ -14,6 +16,10 @@ pub struct Recording {
     pub files: Outcomes,
     /// The GPU section.
     pub gpu: Vec<(String, String)>,
+    /// The processes.
+    pub processes: Option<Processes>,
+    /// The kernel's log.
+    pub kernel_log: KernelLog,
     /// Remarks.
     pub notes: Vec<String>,
 }
@@ -53,7 +59,10 @@ impl Recording {
             files.insert(path, section);
         }
         let title = title(&files, &gpu);
-        Capture { kind: Kind::Raw, title, source: source.to_owned(), notes, gpu, files }
+        let processes = self.processes.map(|processes| mask.processes(processes));
+        let kernel = self.kernel_log.ok().map(|log| kernel::Diary::default().take(&log));
+        let source = source.to_owned();
+        Capture { kind: Kind::Raw, title, source, notes, gpu, processes, kernel, files }
     }
 }
 
@@ -104,7 +113,16 @@ impl Capture {
         });
         let open = (!self.gpu.is_empty()).then(|| format!("\n{SECTION}gpu\n"));
         let gpu = self.gpu.iter().map(|(key, value)| format!("{key} = {value}\n"));
+        let processes = self
+            .processes
+            .as_ref()
+            .map(|told| format!("\n{SECTION}{}\n{}", processes::TITLE, processes::lines(told)));
+        let log = self.kernel.iter().flat_map(|facts| {
+            let title = format!("\n{SECTION}{}\n", kernel::SECTION);
+            [title].into_iter().chain(facts.iter().map(kernel::Fact::line))
+        });
         let parts = head.into_iter().chain(notes).chain(files).chain(open).chain(gpu);
+        let parts = parts.chain(processes).chain(log);
         // The last section ends like the others, so that an empty line of its own stays its own.
         parts.chain(["\n".to_owned()]).collect()
     }

@@ -1,5 +1,6 @@
 //! Which metrics hold what a sample of one GPU and its box needs, for reading them back from a Prometheus.
 
+use crate::model::contention::ContentionState;
 use crate::model::gpu::{ClockKind, EventReason};
 use crate::model::samples::SamplePart;
 use crate::model::throttle::ThrottleState;
@@ -83,6 +84,17 @@ pub const ROWS: &[Kept] = &[
         one_holds: false,
         detail: None,
         part: |_| Some(SamplePart::Available),
+    },
+    Kept {
+        metric: "gb10_contention_state",
+        of_gpu: false,
+        only: None,
+        one_holds: true,
+        detail: Some("state"),
+        part: |name| {
+            let known = ContentionState::ALL.iter().find(|state| state.as_str() == name);
+            known.copied().map(SamplePart::Contention)
+        },
     },
     Kept {
         metric: "gb10_throttle_state",

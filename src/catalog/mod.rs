@@ -3,9 +3,11 @@
 //! Prometheus text, the references and the tests that lint names iterate [`all`]. A row whose input
 //! is missing gives no sample: an absent value is absent.
 
+mod contention;
 mod gpu;
 mod health;
 pub mod history;
+mod kernel_log;
 mod machine;
 mod memory;
 mod module;
@@ -14,6 +16,7 @@ mod power;
 mod process;
 mod training;
 pub mod verdicts;
+mod workload;
 
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
@@ -145,7 +148,10 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
         gpu::ROWS,
         power::ROWS,
         training::ROWS,
+        workload::ROWS,
+        contention::ROWS,
         memory::ROWS,
+        kernel_log::ROWS,
         machine::ROWS,
         module::ROWS,
         health::ROWS,

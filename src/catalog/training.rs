@@ -3,6 +3,7 @@
 use super::{Label, Metric, Samples, flag, metric};
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
+use crate::model::source::SourceState;
 use crate::model::training::TrainingRun;
 use crate::units::{Count, Seconds};
 
@@ -23,6 +24,47 @@ fn seconds(Seconds(seconds): Seconds) -> f64 {
 }
 
 pub(super) const ROWS: &[Metric] = &[
+    metric!(
+        "gb10_train_log_state",
+        StateSet,
+        None,
+        ["run", "state"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "How each log that is followed is doing, in the words of gb10_source_state: one that cannot be read is no fault of the others.",
+        |f, out| for log in f.snapshot.training.iter().flatten() {
+            let now = log.state.map_or_else(SourceState::from, |()| SourceState::Ok);
+            for state in SourceState::ALL {
+                out.add(
+                    [Label::Owned(log.run.clone()), state.as_str().into()],
+                    flag(*state == now),
+                );
+            }
+        }
+    ),
+    metric!(
+        "gb10_train_last_step_age_seconds",
+        Gauge,
+        Seconds,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "How long ago the run's last report came, by the exporter's clock; of one that was there before the exporter started, when the log was written last. Absent until there was one, and while a log is read up to its end. A run that has ended goes on growing older.",
+        |f, out| each(f, out, |run| run.last_step, seconds)
+    ),
+    metric!(
+        "gb10_train_stalled",
+        Gauge,
+        None,
+        ["run"],
+        [Training],
+        Stable,
+        "training log (--train-log)",
+        "1 while the run has not reported for ten minutes and twenty of its own steps (run.stall_for, run.stall_steps), and for longer than the pauses that it makes at equal distances. It stands still, or has ended without its log telling that. Absent until a report has come while it was watched.",
+        |f, out| each(f, out, |run| run.stalled, flag)
+    ),
     metric!(
         "gb10_train_step_seconds",
         Gauge,
@@ -64,7 +106,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Training],
         Stable,
         "training log (--train-log)",
-        "Slow stretches since the exporter started.",
+        "Slow stretches since the exporter started, and stalls that are over.",
         |f, out| each(f, out, |run| Ok(run.stretches), |count| Count(count).as_f64())
     ),
     metric!(
@@ -75,7 +117,7 @@ pub(super) const ROWS: &[Metric] = &[
         [Training],
         Stable,
         "training log (--train-log)",
-        "Time that the steps of slow stretches took beyond the run's own pace, since the exporter started.",
+        "Time that the steps of slow stretches took beyond the run's own pace, and that of stalls, since the exporter started. Evaluations and checkpoints are in neither.",
         |f, out| each(f, out, |run| Ok(run.lost), seconds)
     ),
 ];

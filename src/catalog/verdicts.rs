@@ -1,13 +1,16 @@
 //! The verdict table: every conclusion that has states, once. Timelines and the expectations of
 //! scenarios go by it.
 
+use crate::model::contention::{ContentionState, PressureState, Symptom};
 use crate::model::frame::Frame;
+use crate::model::kernel_log::{During, NoMemory, NoMemoryState};
 use crate::model::pool::{Exhaustion, Reader};
 use crate::model::reading::{Missing, Reading};
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Source, SourceState};
 use crate::model::throttle::ThrottleState;
 use crate::model::training::TrainingRun;
+use crate::model::workload::{CapKind, Class, Family, Job, Phase, View};
 use crate::units::{Bytes, GIB, Seconds};
 
 /// One verdict.
@@ -63,6 +66,65 @@ fn pace(run: &TrainingRun) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// What a job holds.
+fn held(job: &Job) -> String {
+    match job.host {
+        Err(Missing::NotPresent) => format!("GPU {}", told(job.gpu)),
+        host => format!("GPU {}, CPU {}", told(job.gpu), told(host)),
+    }
+}
+
+/// The jobs that hold something or may come to, by class and unit; of several alike, by pid as well.
+fn jobs(f: &Frame) -> Vec<(String, &Job)> {
+    let jobs: Vec<&Job> = f.verdicts.workloads.jobs.iter().flat_map(|jobs| jobs.iter()).collect();
+    let mut named: Vec<(String, &Job)> = jobs
+        .iter()
+        .filter(|job| !matches!(job.class.class.family(), Family::Compiler | Family::Desktop))
+        .map(|job| {
+            let alike = |other: &&&Job| other.class == job.class && other.unit == job.unit;
+            let name = format!("{}.{}", job.class.as_str(), job.unit);
+            let several = jobs.iter().filter(alike).count() > 1;
+            (if several { format!("{name}.{}", job.pid) } else { name }, *job)
+        })
+        .collect();
+    // The order of a timeline does not change with sizes.
+    named.sort_by(|a, b| a.0.cmp(&b.0));
+    named
+}
+
+/// The job that holds most.
+fn holder(f: &Frame, out: Told<'_>) {
+    match &f.verdicts.workloads.jobs {
+        Err(reason) => out("", "unknown", reason.as_str().to_owned()),
+        Ok(jobs) => match jobs.first() {
+            Some(job) if job.held() > Bytes(0) => {
+                out(
+                    "",
+                    job.class.class.as_str(),
+                    format!("{} ({}): {}", job.class.as_str(), job.unit, held(job)),
+                );
+            }
+            _ => out("", "nobody", String::new()),
+        },
+    }
+}
+
+/// Messages of memory that the driver did not get, by what the jobs did.
+fn no_memory(counts: &NoMemory) -> String {
+    let counted = During::ALL.iter().zip(counts.recent).filter(|(_, count)| *count > 0);
+    let parts: Vec<String> =
+        counted.map(|(during, count)| format!("{count} {}", during.as_str())).collect();
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!("{} within {}", parts.join(", "), counts.within)
+    }
+}
+
+fn silence(run: &TrainingRun) -> String {
+    run.last_step.map(|age| format!("no step for {age}")).unwrap_or_default()
 }
 
 /// Every verdict.
@@ -159,16 +221,122 @@ pub const VERDICTS: &[Verdict] = &[
     },
     Verdict {
         name: "train.pace",
-        states: || vec!["steady", "slow", "unknown"],
+        states: || vec!["steady", "slow", "stalled", "unknown"],
         read: |f, out| {
             for run in &f.verdicts.training {
                 let (state, evidence) = match run.pace.slow {
+                    _ if run.stalled == Ok(true) => ("stalled", silence(run)),
                     Ok(true) => ("slow", pace(run)),
                     Ok(false) => ("steady", pace(run)),
                     Err(reason) => ("unknown", reason.as_str().to_owned()),
                 };
                 out(&run.run, state, evidence);
             }
+        },
+    },
+    Verdict {
+        name: "pool.holder",
+        states: || {
+            Class::ALL.iter().map(|class| class.as_str()).chain(["nobody", "unknown"]).collect()
+        },
+        read: holder,
+    },
+    Verdict {
+        name: "job.phase",
+        states: || Phase::ALL.iter().map(|phase| phase.as_str()).collect(),
+        read: |f, out| {
+            for (name, job) in jobs(f) {
+                if let Ok(phase) = job.phase {
+                    out(&name, phase.as_str(), held(job));
+                }
+            }
+        },
+    },
+    Verdict {
+        name: "job.cap",
+        states: || CapKind::ALL.iter().map(|kind| kind.as_str()).chain(["exceeded"]).collect(),
+        read: |f, out| {
+            for (name, job) in jobs(f) {
+                let state = if job.cap.exceeded { "exceeded" } else { job.cap.kind.as_str() };
+                let evidence = match job.cap.bytes {
+                    Ok(bytes) => format!("cap {bytes}; {}", held(job)),
+                    Err(_) => held(job),
+                };
+                out(&name, state, evidence);
+            }
+        },
+    },
+    Verdict {
+        name: "jobs.contention",
+        states: || ContentionState::ALL.iter().map(|state| state.as_str()).collect(),
+        read: |f, out| {
+            let contention = &f.verdicts.contention;
+            let first = contention.stop_first.as_ref().map(|first| format!("; stop {first}"));
+            let evidence = format!("{}{}", contention.evidence, first.unwrap_or_default());
+            out("", contention.state.as_str(), evidence);
+        },
+    },
+    Verdict {
+        name: "jobs.release",
+        states: || vec!["none", "pending", "unknown"],
+        read: |f, out| match f.verdicts.release.pending {
+            Ok(Bytes(0)) => out("", "none", String::new()),
+            Ok(pending) => out("", "pending", format!("{pending} of jobs that have ended")),
+            Err(reason) => out("", "unknown", reason.as_str().to_owned()),
+        },
+    },
+    Verdict {
+        name: "jobs.orphan",
+        states: || vec!["none", "seen", "suspected"],
+        read: |f, out| {
+            let orphans = &f.verdicts.release.orphans;
+            let worst = orphans.iter().find(|orphan| orphan.seen).or_else(|| orphans.first());
+            match worst {
+                None => out("", "none", String::new()),
+                Some(orphan) => {
+                    let state = if orphan.seen { "seen" } else { "suspected" };
+                    let (class, unit) = (orphan.class.as_str(), &orphan.unit);
+                    out("", state, format!("{class} ({unit}) holds {}", orphan.held));
+                }
+            }
+        },
+    },
+    Verdict {
+        name: "pool.pressure",
+        states: || PressureState::ALL.iter().map(|state| state.as_str()).collect(),
+        read: |f, out| {
+            let pressed = &f.verdicts.pressed;
+            out("", pressed.state.as_str(), pressed.evidence.clone());
+        },
+    },
+    Verdict {
+        name: "symptom",
+        states: || YES_NO.to_vec(),
+        read: |f, out| {
+            for symptom in Symptom::ALL {
+                let sign = f.verdicts.pressed.sign(*symptom);
+                out(symptom.as_str(), yes_no(sign.shows), sign.evidence.clone());
+            }
+        },
+    },
+    Verdict {
+        name: "jobs.view",
+        states: || View::ALL.iter().map(|view| view.as_str()).collect(),
+        read: |f, out| {
+            let view = f.verdicts.workloads.view;
+            let evidence = view.err().map(|reason| reason.as_str().to_owned());
+            out("", view.unwrap_or(View::Unknown).as_str(), evidence.unwrap_or_default());
+        },
+    },
+    Verdict {
+        name: "kernel.no_memory",
+        states: || NoMemoryState::ALL.iter().map(|state| state.as_str()).collect(),
+        read: |f, out| match &f.verdicts.kernel_log {
+            Ok(heard) => {
+                let counts = &heard.no_memory;
+                out("", counts.state().as_str(), no_memory(counts));
+            }
+            Err(reason) => out("", NoMemoryState::Unknown.as_str(), reason.as_str().to_owned()),
         },
     },
     Verdict {

@@ -1,6 +1,7 @@
 //! `correlate`: a training log beside samples of its box. When was the run slow, how much, and what did the
 //! box do then?
 
+mod place;
 mod told;
 
 use super::history::{self, History};
@@ -8,12 +9,12 @@ use super::{print, settings};
 use crate::client::range::Span;
 use crate::clock::{Clock as _, System};
 use crate::derive::{compare, run};
-use crate::model::samples::SampleSeries;
-use crate::model::training::{LogFormat, LogRemark, Stretch, TrainLog};
+use crate::model::samples::{SamplePoint, SampleSeries};
+use crate::model::training::{Faster, LogFormat, LogRemark, Stretch, TrainLog};
 use crate::sources::samples::{self, SampleOptions};
 use crate::sources::train::{self, FieldNames, Hints, Pattern};
 use crate::thresholds::Thresholds;
-use crate::units::Unit;
+use crate::units::{Seconds, Unit};
 use anyhow::{Context, anyhow, bail};
 use clap::{ArgAction, Args};
 use jiff::Timestamp;
@@ -62,6 +63,9 @@ pub(super) struct CorrelateArgs {
     /// When the run began, for logs without time stamps: 2026/11/24 14:08:55, or with T and a zone.
     #[arg(long, value_name = "TIME")]
     log_start: Option<String>,
+    /// When the run ended, for logs that tell tokens per second and no time.
+    #[arg(long, value_name = "TIME")]
+    log_end: Option<String>,
     /// The time zone of times without one, as in Europe/Berlin or CET-1 (default: this machine's).
     #[arg(long, value_name = "ZONE")]
     zone: Option<String>,
@@ -115,61 +119,99 @@ fn format(text: &str) -> Result<LogFormat, String> {
 pub(super) fn run(args: &CorrelateArgs) -> anyhow::Result<ExitCode> {
     let thresholds = settings::thresholds(args.config.as_deref())?;
     let zone = args.zone()?;
-    let (log, written) = args.read_log(&zone)?;
-    let (mut pace, mut steps) = (run::State::default(), Vec::new());
-    for step in &log.steps {
-        pace.take(step, &thresholds);
-        // The run's state keeps the latest ones only.
-        steps.extend(pace.newest().filter(|newest| steps.last() != Some(newest)));
-    }
+    let (mut log, written) = args.read_log(&zone)?;
     let name = args.log.display();
+    // What tells no time at all is given one by the samples.
+    let mut laid = None;
+    if args.log_end.is_some() && !place::rates_only(&log.steps) {
+        bail!("--log-end is for logs that tell tokens per second and no time; {name} tells more");
+    }
+    if place::rates_only(&log.steps) {
+        let series = args.read_samples(&zone, None)?;
+        let ends = args.ends(&zone, written, &series).with_context(|| format!("{name}"))?;
+        laid = Some((series, ends.lay(&mut log.steps), ends.remark()));
+    }
+    let (pace, step_times) = follow(&log, &thresholds);
     let Some((begins, ends)) = pace.span() else {
         bail!("{name}: its {} steps tell no time between them", log.steps.len());
     };
-    let stamped = log.steps.iter().any(|step| step.wall.is_some());
-    let series = args.read_samples(&zone, stamped.then_some((begins, ends)))?;
-    let clock = args.clock(&zone, stamped, ends, written, &series)?;
+    let assumed = (&zone, args.zone.is_some());
+    let mut remarks: Vec<String> = log.remarks.iter().map(|one| remark(one, assumed)).collect();
+    let (series, clock) = if let Some((series, clock, remark)) = laid {
+        remarks.push(remark);
+        (series, clock)
+    } else {
+        let stamped = log.steps.iter().any(|step| step.wall.is_some());
+        let series = args.read_samples(&zone, stamped.then_some((begins, ends)))?;
+        let clock = args.clock(&zone, stamped, ends, written, &series)?;
+        (series, clock)
+    };
+    remarks.extend(series.remarks.iter().map(ToString::to_string));
+    let span = (clock.wall(begins), clock.wall(ends));
+    remarks.extend(place::doubt(&series.points, span));
+    let steady = pace.steady().map(|(from, to)| (clock.wall(from), clock.wall(to)));
     let told = Told {
         format: log.format,
-        remarks: log
-            .remarks
-            .iter()
-            .map(remark)
-            .chain(series.remarks.iter().map(ToString::to_string))
-            .collect(),
+        remarks,
         steps: log.steps.len(),
-        span: (clock.wall(begins), clock.wall(ends)),
+        span,
         pace: pace.pace(&thresholds),
-        steady: pace.steady().map(|(from, to)| (clock.wall(from), clock.wall(to))),
+        steady,
         explained: compare::explain(
             &series.points,
             &stretches(&pace, &clock, &thresholds),
-            pace.steady().map_or((Duration::ZERO, Duration::ZERO), |(from, to)| {
-                (clock.wall(from), clock.wall(to))
-            }),
+            steady.unwrap_or_default(),
             &thresholds,
         ),
-        step_times: steps.iter().map(|(at, seconds)| (clock.wall(*at), *seconds)).collect(),
+        short: pace.short_spells(&thresholds),
+        short_of: thresholds.run_slow_for,
+        faster: pace.faster().map(|f| Faster { from: clock.wall(f.from), ..f }),
+        step_times: step_times.iter().map(|(at, s)| (clock.wall(*at), *s)).collect(),
         series,
         clock,
         zone,
     };
     told.must_overlap().with_context(|| format!("{name}"))?;
-    if let Some(path) = &args.svg {
-        write_new(path, told.svg().as_bytes())?;
+    args.print(&told)
+}
+
+impl CorrelateArgs {
+    fn print(&self, told: &Told) -> anyhow::Result<ExitCode> {
+        if let Some(path) = &self.svg {
+            write_new(path, told.svg().as_bytes())?;
+        }
+        if self.json {
+            print(&told.json())?;
+        } else {
+            let colourless = self.ascii || !io::stdout().is_terminal() && ascii_only();
+            print(told.text(colourless).as_bytes())?;
+        }
+        Ok(match (told.pace.baseline, told.healthy()) {
+            // Nobody may take that for healthy.
+            (Err(_), _) => ExitCode::from(super::FAILED),
+            (Ok(_), true) => ExitCode::SUCCESS,
+            (Ok(_), false) => ExitCode::FAILURE,
+        })
     }
-    if args.json {
-        print(&told.json())?;
-    } else {
-        let colourless = args.ascii || !io::stdout().is_terminal() && ascii_only();
-        print(told.text(colourless).as_bytes())?;
+}
+
+/// The run as its steps tell it, and each step's time.
+fn follow(log: &TrainLog, t: &Thresholds) -> (run::State, Vec<(Duration, Seconds)>) {
+    let (mut pace, mut steps) = (run::State::default(), Vec::new());
+    for step in &log.steps {
+        pace.take(step, t);
+        // The run's state keeps the latest ones only.
+        steps.extend(pace.newest().filter(|newest| steps.last() != Some(newest)));
     }
-    Ok(match (told.pace.baseline, told.explained.is_empty()) {
-        // Nobody may take that for healthy.
-        (Err(_), _) => ExitCode::from(super::FAILED),
-        (Ok(_), true) => ExitCode::SUCCESS,
-        (Ok(_), false) => ExitCode::FAILURE,
-    })
+    pace.end(t);
+    (pace, steps)
+}
+
+/// When the samples show that the GPU becomes busy, and stays so.
+fn busy_onset(series: &SampleSeries) -> Option<Duration> {
+    let busy = |point: &SamplePoint| point.utilization.is_ok_and(|share| share.0 >= place::BUSY);
+    let onset = series.points.windows(BUSY_SAMPLES).find(|some| some.iter().all(busy));
+    onset.map(|some| some[0].wall)
 }
 
 /// Whether what reads us may know no more than ASCII.
@@ -186,10 +228,14 @@ fn stretches(pace: &run::State, clock: &Clock, t: &Thresholds) -> Vec<Stretch> {
     pace.stretches(t).into_iter().map(wall).collect()
 }
 
-fn remark(remark: &LogRemark) -> String {
+fn remark(remark: &LogRemark, (zone, given): (&TimeZone, bool)) -> String {
     match remark {
         LogRemark::NoTimeStamps => "the log has no time stamps".to_owned(),
-        LogRemark::ZoneAssumed => "the log's times without a zone were taken as local".to_owned(),
+        LogRemark::ZoneAssumed => {
+            let name = zone.iana_name().map(|name| format!(", {name}")).unwrap_or_default();
+            let local = if given { "those of --zone" } else { "local" };
+            format!("the log's times without a zone were taken as {local}{name}")
+        }
         LogRemark::YearAssumed => "the log's times have no year; the file's was taken".to_owned(),
         LogRemark::Resumed(line) => format!("a run begins anew at line {line} of the log"),
         LogRemark::Ranks(count) => {
@@ -198,6 +244,13 @@ fn remark(remark: &LogRemark) -> String {
         LogRemark::SmoothedOnly => {
             "the log tells running means of the step time only: changes show late".to_owned()
         }
+        LogRemark::DoubledHour => {
+            "some of the log's times lie in an hour that comes twice, and were told apart by their order"
+                .to_owned()
+        }
+        LogRemark::Interleaved(line) => format!(
+            "two runs write into the log from line {line} on (their step numbers alternate); the steps are those of the first one: give each run a log of its own"
+        ),
         LogRemark::LeftOut(lines) => format!("{lines} lines too long or no text were left out"),
     }
 }
@@ -288,6 +341,23 @@ impl CorrelateArgs {
         Ok(history::fetch(&History { base, labels, gpu: self.gpu, span })?)
     }
 
+    /// When a run whose log tells no time began and ended.
+    fn ends(
+        &self,
+        zone: &TimeZone,
+        written: Option<Duration>,
+        series: &SampleSeries,
+    ) -> anyhow::Result<place::Ends> {
+        if self.offset.is_some() {
+            bail!("--offset moves time stamps, and this log has none: say --log-start TIME");
+        }
+        let said = |text: &Option<String>, flag| {
+            text.as_ref().map(|text| time(text, zone, flag)).transpose()
+        };
+        let said = (said(&self.log_start, "--log-start")?, said(&self.log_end, "--log-end")?);
+        place::ends(said, (&self.log, written), series)
+    }
+
     /// How the log's times become those of the samples.
     fn clock(
         &self,
@@ -302,7 +372,7 @@ impl CorrelateArgs {
             return Ok(if self.offset.is_some() { Clock::Given(offset) } else { Clock::Stamps });
         }
         if let Some(text) = &self.log_start {
-            return Ok(Clock::Given(start(text, zone)?.as_secs_f64() + offset));
+            return Ok(Clock::Given(time(text, zone, "--log-start")?.as_secs_f64() + offset));
         }
         if self.offset.is_some() {
             bail!("--offset moves time stamps, and this log has none: say --log-start TIME");
@@ -317,20 +387,16 @@ impl CorrelateArgs {
         if let Some(at) = written.filter(|at| within(*at)) {
             return Ok(Clock::Written(at.as_secs_f64() - ends.as_secs_f64()));
         }
-        let busy = |point: &crate::model::samples::SamplePoint| {
-            point.utilization.is_ok_and(|share| share.0 >= 0.5)
-        };
-        let onset = series.points.windows(BUSY_SAMPLES).find(|some| some.iter().all(busy));
-        let onset = onset.context(
+        let onset = busy_onset(series).context(
             "when the run began is not to be told: the log has no time stamps, its file was not written while \
              samples were taken, and the samples show no busy GPU; say --log-start TIME",
         )?;
-        Ok(Clock::Busy(onset[0].wall.as_secs_f64()))
+        Ok(Clock::Busy(onset.as_secs_f64()))
     }
 }
 
 /// A time as a person writes it.
-fn start(text: &str, zone: &TimeZone) -> anyhow::Result<Duration> {
+fn time(text: &str, zone: &TimeZone, flag: &str) -> anyhow::Result<Duration> {
     let since = |at: Timestamp| Duration::try_from(at.duration_since(Timestamp::UNIX_EPOCH)).ok();
     if let Some(at) = text.parse::<Timestamp>().ok().and_then(since) {
         return Ok(at);
@@ -338,7 +404,7 @@ fn start(text: &str, zone: &TimeZone) -> anyhow::Result<Duration> {
     let civil: Option<DateTime> = text.replace('/', "-").parse().ok();
     let at = civil.and_then(|civil| zone.to_timestamp(civil).ok()).and_then(since);
     at.with_context(|| {
-        format!("--log-start: expected a time such as 2026/11/24 14:08:55, found {text:?}")
+        format!("{flag}: expected a time such as 2026/11/24 14:08:55, found {text:?}")
     })
 }
 

@@ -9,6 +9,9 @@ use std::time::Duration;
 
 /// What the label of a series' name is called.
 const NAME: &str = "__name__";
+/// No value is older than the step, so that a gap stays one (a Prometheus would repeat the last value for five
+/// minutes), but for steps shorter than this: scrapes are never as regular as that.
+const SHORTEST: Duration = Duration::from_secs(5);
 /// So many machines are listed where one must be chosen.
 const LISTED: usize = 6;
 
@@ -70,19 +73,20 @@ pub fn fetch(wanted: &History<'_>) -> Result<SampleSeries, HistoryError> {
     let mut parts = Vec::new();
     let mut machines = BTreeSet::new();
     let mut asked = String::new();
+    // Some versions count the value at the beginning of a window, too.
+    let holds = wanted.span.step.max(SHORTEST).as_millis() - 1;
     for kept in ROWS {
-        let mut expression = selector(kept, wanted)?;
-        if kept.one_holds {
-            // The others say nothing more.
-            expression += " == 1";
-        }
+        let selected = selector(kept, wanted)?;
+        // The others say nothing more.
+        let only = if kept.one_holds { " == 1" } else { "" };
+        let expression = format!("last_over_time({selected}[{holds}ms]){only}");
         let lines = range::query(wanted.base, &expression, &wanted.span)?;
         for line in lines {
             machines.insert(machine(&line.labels, kept));
             parts.extend(part(kept, line));
         }
         if parts.is_empty() {
-            asked = expression;
+            asked = selected + only;
         }
     }
     let told = |part: &Part| matches!(part.kind, SamplePart::Temperature | SamplePart::Power);

@@ -75,7 +75,7 @@ enum Command {
     Replay(replay::ReplayArgs),
     /// Lay a training log beside samples of its box: when was the run slow, how much, and what the box did
     /// then. Exit code 0 when it was healthy, 1 when it was slow, 2 when that cannot be told.
-    Correlate(correlate::CorrelateArgs),
+    Correlate(Box<correlate::CorrelateArgs>),
     /// Write this machine, as it is now, into a file that anybody can replay.
     Record(RecordArgs),
     /// Write a GPU's temperature and power beside a training log, as lines of CSV like nvidia-smi's.

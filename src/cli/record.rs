@@ -68,7 +68,7 @@ pub(super) fn run(args: &RecordArgs) -> anyhow::Result<ExitCode> {
         // A machine of its own: the first one has been told that it is not asked any more.
         Some(duration) => {
             let machine = args.given.machine(&config)?;
-            watch(args, duration, &target, &capture, machine, &config)?;
+            watch(args, duration, &target, &capture, machine, &config, &mut mask)?;
         }
         None => target.write(&text, args.no_mask)?,
     }
@@ -90,6 +90,7 @@ fn watch(
     capture: &Capture,
     machine: Arc<dyn Machine + Send + Sync>,
     config: &Config,
+    mask: &mut Mask,
 ) -> anyhow::Result<()> {
     let start = System.now();
     let mut diary = Diary::new(&Beginning::of(capture, start.wall));
@@ -108,7 +109,9 @@ fn watch(
         let time = args.interval * looks;
         // One frame a second.
         engine.wait_for_frames(time.as_secs() + 1, duration + PATIENCE);
-        diary.note(time, &engine.frame().context("this machine could not be read")?.snapshot);
+        let frame = engine.frame().context("this machine could not be read")?;
+        let processes = mask.processes(frame.snapshot.processes.clone());
+        diary.note(time, &Snapshot { processes, ..frame.snapshot.clone() });
         looks += 1;
         let last = args.interval * looks > duration;
         // What is printed can be printed only once.
@@ -179,10 +182,16 @@ fn read(machine: &Arc<dyn Machine + Send + Sync>, config: &Config) -> anyhow::Re
     let mut notes = Vec::new();
     let mut waiting = BTreeSet::new();
     let (done, finished) = channel();
+    let until = System.now().mono + PATIENCE;
+    let (gpu, processes) = (Source::Gpu.as_str(), Source::Processes.as_str());
     for &source in Source::ALL {
         // The process that reads is no part of the machine.
         if source == Source::Process {
             continue;
+        }
+        // Which processes matter is told by the GPU, among others.
+        if source == Source::Processes {
+            wait(&finished, &mut waiting, until, |waiting| waiting.contains(gpu));
         }
         if !config.collectors[source.index()] {
             notes.push(format!("{} is switched off in the settings", source.as_str()));
@@ -193,18 +202,22 @@ fn read(machine: &Arc<dyn Machine + Send + Sync>, config: &Config) -> anyhow::Re
         waiting.insert(source.as_str());
     }
     drop(done);
-    wait(&finished, &mut waiting);
+    // What came after a GPU that does not answer has as long as the others had.
+    let later = System.now().mono + PATIENCE;
+    wait(&finished, &mut waiting, until, |waiting| !waiting.is_empty());
+    wait(&finished, &mut waiting, later, |waiting| waiting.contains(processes));
     for source in &waiting {
         let seconds = PATIENCE.as_secs();
         notes.push(format!("{source} did not answer within {seconds} s; what it had said is here"));
     }
-    if waiting.contains(Source::Gpu.as_str()) {
+    if waiting.contains(gpu) {
         recorder.gpu_notes().give_up(PATIENCE);
     }
     machine.stop();
     let (gpu, remarks) = recorder.gpu_notes().taken();
     notes.extend(remarks);
-    Ok(Recording { files: recorder.files(), gpu, notes })
+    let (processes, kernel_log) = (recorder.processes(), recorder.kernel_log());
+    Ok(Recording { files: recorder.files(), gpu, processes, kernel_log, notes })
 }
 
 fn start(
@@ -231,10 +244,14 @@ fn start(
     thread::Builder::new().name(source.as_str().to_owned()).stack_size(STACK).spawn(run).map(drop)
 }
 
-/// Waits for the sources that are waited for, as long as patience lasts.
-fn wait(finished: &Receiver<Source>, waiting: &mut BTreeSet<&'static str>) {
-    let until = System.now().mono + PATIENCE;
-    while !waiting.is_empty() {
+/// Waits for sources while it is worth it, and no longer than until then.
+fn wait(
+    finished: &Receiver<Source>,
+    waiting: &mut BTreeSet<&'static str>,
+    until: Duration,
+    worth: impl Fn(&BTreeSet<&'static str>) -> bool,
+) {
+    while worth(waiting) {
         let left = until.saturating_sub(System.now().mono);
         match finished.recv_timeout(left) {
             Ok(source) => waiting.remove(source.as_str()),

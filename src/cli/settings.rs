@@ -238,7 +238,8 @@ impl<const ALL: bool> Given<ALL> {
             rootfs: config.rootfs.clone(),
         };
         let live = Live::new(roots, &config.nvml, &config.nvidia_smi);
-        Ok(Arc::new(live.following(&config.train_logs)))
+        let live = live.following(&config.train_logs).naming(config.naming.clone());
+        Ok(Arc::new(live))
     }
 }
 

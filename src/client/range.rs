@@ -89,8 +89,8 @@ struct Series {
 
 /// The series of an expression. No single query asks for more points than a Prometheus gives.
 ///
-/// A Prometheus answers with the last value before each step, up to five minutes old: a step shorter than
-/// the scrape interval repeats values.
+/// A Prometheus answers with the last value before each step, up to five minutes old, unless the expression
+/// says otherwise: a step shorter than the scrape interval repeats values, and a gap is filled.
 ///
 /// # Errors
 /// No answer, or one that is none.

@@ -8,6 +8,7 @@ pub mod file;
 pub mod table;
 
 use crate::model::gpu::GpuChoice;
+use crate::model::naming::Naming;
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use std::collections::BTreeMap;
@@ -77,6 +78,8 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Training logs to follow.
     pub train_logs: Vec<PathBuf>,
+    /// How processes and their units are called.
+    pub naming: Naming,
     /// The NVML library.
     pub nvml: String,
     /// The program nvidia-smi.
@@ -104,6 +107,7 @@ impl Default for Config {
             log_level: "info".to_owned(),
             log_format: LogFormat::Logfmt,
             train_logs: Vec::new(),
+            naming: Naming::default(),
             nvml: "libnvidia-ml.so.1".to_owned(),
             nvidia_smi: "nvidia-smi".to_owned(),
             gpu: GpuChoice::Auto,

@@ -2,6 +2,7 @@
 
 use super::{Config, LogFormat, paths};
 use crate::model::gpu::GpuChoice;
+use crate::model::naming::{OwnClass, UnitRules};
 use crate::model::source::Source;
 use crate::thresholds::Thresholds;
 use crate::units::{GIB, Hertz, KIB, MIB, Unit};
@@ -91,6 +92,8 @@ fn telemetry_path(path: &str) -> Result<(), String> {
     Ok(())
 }
 
+/// Classes of the operator's own.
+const MAX_CLASSES: usize = 16;
 const LEVELS: [&str; 5] = ["off", "error", "warn", "info", "debug"];
 
 fn path_shown(path: &std::path::Path) -> Vec<String> {
@@ -184,6 +187,60 @@ pub const ROWS: &[Row] = &[
             Ok(())
         },
         show: |c| c.train_logs.iter().flat_map(|path| path_shown(path)).collect(),
+    },
+    Row {
+        key: "workload.class",
+        value_name: "NAME=PATTERNS",
+        help: "Call programs that no class knows NAME: patterns are names of programs, Python modules or scripts, \
+               or beginnings of them and *, separated by |; may be given several times",
+        many: true,
+        machine: true,
+        reloads: false,
+        set: |c, values| {
+            let own: Vec<OwnClass> =
+                values.iter().map(|value| OwnClass::parse(value)).collect::<Result<_, _>>()?;
+            // Each is a label's value.
+            if own.len() > MAX_CLASSES {
+                return Err(format!("expected at most {MAX_CLASSES} classes, found {}", own.len()));
+            }
+            for (i, class) in own.iter().enumerate() {
+                if own[..i].iter().any(|other| other.name == class.name) {
+                    return Err(format!("{} is there twice; separate patterns by |", class.name));
+                }
+            }
+            c.naming.own = own;
+            Ok(())
+        },
+        show: |c| c.naming.own.iter().map(OwnClass::shown).collect(),
+    },
+    Row {
+        key: "workload.unit",
+        value_name: "FROM=TO",
+        help: "Call the unit FROM, or all that begin with FROM where it ends in *, TO; may be given several times",
+        many: true,
+        machine: true,
+        reloads: false,
+        set: |c, values| {
+            c.naming.units.map =
+                values.iter().map(|value| UnitRules::parse_map(value)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        show: |c| c.naming.units.map.iter().map(|(from, to)| format!("{from}={to}")).collect(),
+    },
+    Row {
+        key: "workload.container_ids",
+        value_name: "true|false",
+        help: "Name containers and pods by their shortened ids; each restart is a new unit then",
+        many: false,
+        machine: true,
+        reloads: false,
+        set: |c, values| {
+            let text = one(values)?;
+            let on = text.parse().map_err(|_| format!("expected true or false, found {text:?}"))?;
+            c.naming.units.container_ids = on;
+            Ok(())
+        },
+        show: |c| vec![c.naming.units.container_ids.to_string()],
     },
     Row {
         key: "log.level",

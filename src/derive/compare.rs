@@ -4,7 +4,9 @@
 //! have said at the time. A cause is named only where the samples show it in the stretch and not as much in
 //! the run's own steady minutes; otherwise nothing is.
 
+use super::causes::{self, Facts, Looks};
 use super::throttle;
+use crate::model::contention::ContentionState;
 use crate::model::gpu::{ClockKind, EventReason, Gpu, TIMED};
 use crate::model::module::Module;
 use crate::model::moment::Moment;
@@ -48,7 +50,7 @@ pub fn explain(
     let explained = stretches.iter().map(|stretch| {
         let within = (stretch.from, stretch.to);
         let during = beside(&seen, within);
-        let causes = causes(&seen, stretch, &during, &before, t);
+        let causes = causes(&seen, stretch, (&during, &before), looks(&seen, steady), t);
         Explained { stretch: *stretch, during, before: before.clone(), causes }
     });
     explained.collect()
@@ -158,7 +160,20 @@ fn beside(seen: &[Seen<'_>], (from, to): (Duration, Duration)) -> Beside {
         available: lowest.ok_or(Missing::NotPresent),
         states,
         evidence: last.map(|s| s.judged.evidence.clone()).unwrap_or_default(),
+        jobs: jobs(&within),
     }
+}
+
+/// The shares of the time in each state of the jobs, the largest first.
+fn jobs(within: &[&Seen<'_>]) -> Vec<(ContentionState, f64)> {
+    let share = |state: &ContentionState| {
+        let held = within.iter().filter(|s| s.point.contention == Some(*state)).count();
+        (*state, seconds(held) / seconds(within.len()).max(1.0))
+    };
+    let mut all: Vec<(ContentionState, f64)> = ContentionState::ALL.iter().map(share).collect();
+    all.retain(|(_, share)| *share > 0.0);
+    all.sort_by(|a, b| b.1.total_cmp(&a.1));
+    all
 }
 
 fn seconds(steps: usize) -> f64 {
@@ -175,8 +190,8 @@ fn held_for(within: &[&Seen<'_>], state: ThrottleState) -> f64 {
 fn causes(
     seen: &[Seen<'_>],
     stretch: &Stretch,
-    during: &Beside,
-    before: &Beside,
+    (during, before): (&Beside, &Beside),
+    jobs_before: Looks,
     t: &Thresholds,
 ) -> Vec<(SlowCause, String)> {
     let (from, to) = (stretch.from, stretch.to);
@@ -186,8 +201,6 @@ fn causes(
     if !covered || before.states.is_empty() {
         return Vec::new();
     }
-    let mut out = Vec::new();
-    out.extend(heat(&within, stretch, during, before, t));
     let told = |state: ThrottleState| {
         let last = within.iter().rev().find(|s| s.judged.state() == state);
         last.map(|s| s.judged.evidence.clone()).unwrap_or_default()
@@ -195,21 +208,33 @@ fn causes(
     // More of it than before, by far.
     let new = |state| share_of(during, state) >= share_of(before, state) * 2.0;
     let fault = ThrottleState::PowerDelivery;
-    if held_for(&within, fault) >= t.run_cause_for.0 && new(fault) {
-        out.push((SlowCause::PowerDelivery, told(fault)));
-    }
     let stalled = ThrottleState::StalledBusy;
-    if share_of(during, stalled) >= t.run_cause_share.0 && new(stalled) {
-        out.push((SlowCause::Stalled, told(stalled)));
-    }
-    let cap = within.iter().rev().find_map(|s| s.judged.cap.ok());
-    if let (Some(Hertz(cap)), Some(lower), Ok(then)) = (cap, lower(during, before), before.clock)
-        && cap <= then.0 * (1.0 - t.run_clock_lower.0)
-    {
-        let (cap, lower) = (Hertz(cap), Ratio(lower));
-        out.push((SlowCause::ClockCap, format!("SM clock stays at {cap}, {lower} below {then}")));
-    }
-    out
+    let reasons = within.iter().filter_map(|s| s.judged.thermal_share.ok()).map(|Ratio(r)| r);
+    let reason = reasons.fold(0.0, f64::max) >= t.event_share.0;
+    let warmer = match (during.temperature, before.temperature) {
+        (Ok(now), Ok(then)) => now.0 - then.0,
+        _ => 0.0,
+    };
+    let facts = Facts {
+        ratio: stretch.ratio,
+        hot: hot(&within, reason, t),
+        reason,
+        warmer,
+        then: before.clock.ok(),
+        lower: lower(during, before),
+        fault: (held_for(&within, fault) >= t.run_cause_for.0 && new(fault)).then(|| told(fault)),
+        stalled: (share_of(during, stalled) >= t.run_cause_share.0 && new(stalled))
+            .then(|| told(stalled)),
+        cap: within.iter().rev().find_map(|s| s.judged.cap.ok()),
+        contended: looks(seen, (from, to)).since(jobs_before, t),
+    };
+    causes::named(&facts, t)
+}
+
+/// How the jobs got along at a time, as far as the samples tell it.
+fn looks(seen: &[Seen<'_>], (from, to): (Duration, Duration)) -> Looks {
+    let within = seen.iter().filter(|s| from <= s.at && s.at < to);
+    within.map(|s| s.point.contention).collect()
 }
 
 fn share_of(beside: &Beside, state: ThrottleState) -> f64 {
@@ -221,50 +246,17 @@ fn lower(during: &Beside, before: &Beside) -> Option<f64> {
     Some(1.0 - during.clock.ok()?.0 / before.clock.ok()?.0)
 }
 
-/// Heat explains a stretch when the signature or a thermal reason was there, and with it a clock that is lower
-/// by enough to explain some of it. Where no clock was noted, the signature must be new, and so must be the
-/// temperature.
-fn heat(
-    within: &[&Seen<'_>],
-    stretch: &Stretch,
-    during: &Beside,
-    before: &Beside,
-    t: &Thresholds,
-) -> Option<(SlowCause, String)> {
+/// What heat rests on: its signature for the larger part of the stretch, or a thermal reason.
+fn hot(within: &[&Seen<'_>], reason: bool, t: &Thresholds) -> Option<String> {
     let hot =
         |s: &Seen<'_>| s.judged.state() == ThrottleState::Thermal || s.judged.signature == Ok(true);
-    let share = |count: usize| seconds(count) / seconds(within.len()).max(1.0);
-    let hot = share(within.iter().filter(|s| hot(s)).count());
-    let reasons = within.iter().filter_map(|s| s.judged.thermal_share.ok()).map(|Ratio(r)| r);
-    let reason = reasons.fold(0.0, f64::max) >= t.event_share.0;
-    if hot < t.run_cause_share.0 && !reason {
+    let count = within.iter().filter(|s| hot(s)).count();
+    if seconds(count) / seconds(within.len()).max(1.0) < t.run_cause_share.0 && !reason {
         return None;
     }
-    let warmer = match (during.temperature, before.temperature) {
-        (Ok(now), Ok(then)) => now.0 - then.0,
-        _ => 0.0,
-    };
     // The last that could be judged.
     let judged = within.iter().rev().find(|s| s.judged.state() != ThrottleState::Unknown);
-    let evidence = judged.map(|s| s.judged.evidence.as_str()).unwrap_or_default();
-    match lower(during, before) {
-        Some(lower) if lower > 0.0 && lower < 1.0 => {
-            let explains =
-                (1.0 / (1.0 - lower) - 1.0) / (stretch.ratio - 1.0).max(f64::MIN_POSITIVE);
-            let (lower, part) = (Ratio(lower), Ratio(explains.min(1.0)));
-            let says = format!(
-                "{evidence}; clock {lower} lower than in the steady minutes, which explains about {part} of it"
-            );
-            (explains >= t.run_cause_explains.0).then_some((SlowCause::Heat, says))
-        }
-        None if reason || warmer >= t.climb_from.0 => {
-            let says = format!(
-                "{evidence}; {warmer:.1} °C warmer than in the steady minutes; clocks were not noted, so how much it explains is not known"
-            );
-            Some((SlowCause::Heat, says))
-        }
-        _ => None,
-    }
+    Some(judged.map(|s| s.judged.evidence.clone()).unwrap_or_default())
 }
 
 #[cfg(test)]

@@ -2,11 +2,19 @@
 //!
 //! No clock, no input or output, no logging, no metric names. Time enters through the snapshot.
 
+#[cfg(test)]
+mod bench;
 mod board;
+mod causes;
 pub mod compare;
+pub mod contention;
+mod kernel_log;
 mod module;
 pub mod partition;
 pub mod pool;
+pub mod pressure;
+mod rates;
+pub mod release;
 pub mod run;
 mod sharing;
 pub mod slope;
@@ -14,6 +22,7 @@ pub mod throttle;
 mod training;
 pub mod unaccounted;
 pub mod window;
+pub mod workload;
 
 pub use sharing::GB10_DEVICE;
 
@@ -32,17 +41,28 @@ pub struct State {
     board: board::State,
     module: module::State,
     training: training::State,
+    contended: causes::Contended,
+    kernel_log: kernel_log::State,
     /// What was learned about the idle box; the engine keeps it from run to run.
     pub idle: unaccounted::Idle,
     /// How the GPUs work, and what was learned about them.
     pub throttle: throttle::State,
+    /// Who holds the pool, and what was learned about workloads.
+    pub workload: workload::State,
+    pressure: pressure::State,
+    release: release::State,
 }
 
 impl State {
     /// What is left of it when the machine has rebooted: what was learned.
     #[must_use]
     pub fn rebooted(self) -> Self {
-        Self { throttle: self.throttle.rebooted(), idle: self.idle, ..Self::default() }
+        Self {
+            throttle: self.throttle.rebooted(),
+            workload: self.workload.rebooted(),
+            idle: self.idle,
+            ..Self::default()
+        }
     }
 }
 
@@ -57,7 +77,7 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
     let hottest = hottest(&snapshot.zones);
     let board_max = board::derive(&mut state.board, snapshot, &hottest);
     let module = module::derive(&mut state.module, snapshot);
-    let training = training::derive(&mut state.training, snapshot, thresholds);
+    let mut training = training::derive(&mut state.training, snapshot, thresholds);
     let throttle = throttle::derive(
         &mut state.throttle,
         snapshot,
@@ -67,6 +87,28 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
         training::slow(&snapshot.training, &training),
         thresholds,
     );
+    let workloads = workload::derive(&mut state.workload, snapshot, &pool, &gpus, thresholds);
+    let beside = kernel_log::Beside {
+        workloads: &workloads,
+        partition: pool.partition.as_ref().map_err(|reason| *reason),
+        class_of: &|pid| state.workload.class_of(pid, snapshot, &workloads),
+    };
+    let kernel_log = kernel_log::derive(&mut state.kernel_log, snapshot, &beside, thresholds);
+    let pressed = pressure::derive(&mut state.pressure, snapshot, &pool, &workloads, thresholds);
+    let contention = contention::derive(&workloads, &pool, &pressed, thresholds);
+    let release = release::derive(
+        &mut state.release,
+        (snapshot.at, snapshot.nvidia.pools_on()),
+        &pool,
+        &unaccounted,
+        &workloads,
+        thresholds,
+    );
+    state.contended.look(snapshot.at, &training, &contention, thresholds);
+    for run in &mut training {
+        let contended = state.contended.told(run, &contention, thresholds);
+        run.causes = causes::live(run, &throttle, contended, thresholds);
+    }
     Verdicts {
         pool,
         hottest,
@@ -77,7 +119,12 @@ pub fn derive(state: &mut State, snapshot: &Snapshot, thresholds: &Thresholds) -
         cuda_free,
         cuda_blind,
         training,
+        kernel_log,
         throttle,
+        workloads,
+        pressed,
+        contention,
+        release,
     }
 }
 

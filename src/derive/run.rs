@@ -3,138 +3,29 @@
 //! Step time is the first sign that something holds a box back, and some slow states show nowhere else. The
 //! only measure of what a step should take is the run itself, so the pace is learned from its own steady
 //! beginning, and nothing is said before. Single long steps (a checkpoint, an evaluation) are no slow run:
-//! a median does not see them.
+//! the pause in them is taken out, and is told only if it is a stall.
+
+mod clockwork;
+mod pauses;
 
 use super::slope::median;
 use crate::model::reading::{Missing, Reading};
-use crate::model::training::{Pace, Step, Stretch};
+use crate::model::training::{Faster, Pace, ShortSpells, Step, Stretch, StretchKind};
 use crate::thresholds::Thresholds;
 use crate::units::Seconds;
+use clockwork::{Between, Clockwork, Interval, TOGETHER, span};
+use pauses::Pauses;
 use std::collections::VecDeque;
 use std::time::Duration;
 
 /// A median of fewer steps can be moved by two of them.
 const SMOOTH_STEPS: u64 = 5;
-/// Progress bars tell whole seconds: over this time that is 5 %.
-const BAR_RESOLUTION: Duration = Duration::from_secs(20);
-/// Shorter steps are taken together: a log may tell ten thousand of them in a second, and a minute of them
-/// says no more than sixty figures do.
-const TOGETHER: Duration = Duration::from_secs(1);
 /// More reports than this are not kept, whatever the windows.
 const MAX_KEPT: usize = 8_000;
 /// Stretches remembered of a run that goes on; those before them are counted.
 const MAX_STRETCHES: usize = 256;
 /// A number this small after a larger one is another run's.
 const BEGINS: u64 = 2;
-
-/// Steps that went by between two reports.
-#[derive(Clone, Copy, Debug, PartialEq)]
-struct Interval {
-    from: Duration,
-    to: Duration,
-    steps: u64,
-    /// How long one of them took.
-    seconds: f64,
-}
-
-impl Interval {
-    /// Both as one: a step took what it took on the average.
-    #[expect(clippy::cast_precision_loss, reason = "numbers of steps")]
-    fn with(self, next: Self) -> Self {
-        let (a, b) = (self.steps as f64, next.steps as f64);
-        Self {
-            from: self.from,
-            to: next.to.max(self.to),
-            steps: self.steps.saturating_add(next.steps),
-            seconds: (self.seconds * a + next.seconds * b) / (a + b),
-        }
-    }
-}
-
-/// What turns reports into intervals.
-#[derive(Clone, Debug, Default)]
-struct Clockwork {
-    before: Option<(Duration, Option<u64>)>,
-    /// For logs that tell durations and no times.
-    sum: Duration,
-    /// Progress bars begin at zero again with each epoch, and with each run that is resumed: what had been
-    /// reached by then, and the last bar's time.
-    base: Duration,
-    elapsed: Duration,
-}
-
-impl Clockwork {
-    /// What lies between this report and the one before it, if it can be told.
-    fn interval(&mut self, step: &Step) -> Option<Interval> {
-        let told = step.seconds.or_else(|| token_time(step)).map(|Seconds(s)| s);
-        let time = step.wall.or_else(|| step.elapsed.map(|elapsed| self.of_bar(elapsed)));
-        let Some(at) = time else { return self.by_durations(step, told.or(smoothed(step))?) };
-        let before = self.before.replace((at, step.number));
-        let (then, number) = before.unwrap_or((at, None));
-        let advanced = match (number, step.number) {
-            (Some(then), Some(now)) if now > then => Some(now - then),
-            // The same bar, drawn again: nothing has happened yet.
-            (Some(then), Some(now)) if now == then => {
-                self.before = before;
-                return None;
-            }
-            _ => None,
-        };
-        // A clock that was set back, or another run.
-        let passed = at.checked_sub(then).filter(|passed| !passed.is_zero());
-        if let Some(seconds) = told {
-            let steps = advanced.unwrap_or(1);
-            let whole = span(seconds, steps)?;
-            return Some(Interval { from: at.saturating_sub(whole), to: at, steps, seconds });
-        }
-        let (steps, passed) = (advanced?, passed?);
-        if step.wall.is_none() && passed < BAR_RESOLUTION {
-            self.before = before;
-            return None;
-        }
-        #[expect(clippy::cast_precision_loss, reason = "numbers of steps")]
-        let seconds = passed.as_secs_f64() / steps as f64;
-        Some(Interval { from: then, to: at, steps, seconds })
-    }
-
-    /// A bar's time as one that goes on.
-    fn of_bar(&mut self, elapsed: Duration) -> Duration {
-        if elapsed < self.elapsed {
-            self.base += self.elapsed;
-        }
-        self.elapsed = elapsed;
-        self.base + elapsed
-    }
-
-    fn by_durations(&mut self, step: &Step, seconds: f64) -> Option<Interval> {
-        let number = self.before.and_then(|(_, number)| number);
-        let steps = match (number, step.number) {
-            (Some(then), Some(now)) if now > then => now - then,
-            (Some(then), Some(now)) if now == then => return None,
-            _ => 1,
-        };
-        let from = self.sum;
-        self.sum = self.sum.saturating_add(span(seconds, steps)?);
-        self.before = Some((self.sum, step.number));
-        Some(Interval { from, to: self.sum, steps, seconds })
-    }
-}
-
-/// The time of so many steps; nothing for what cannot be a time.
-#[expect(clippy::cast_precision_loss, reason = "numbers of steps")]
-fn span(seconds: f64, steps: u64) -> Option<Duration> {
-    Duration::try_from_secs_f64(seconds * steps as f64).ok().filter(|_| seconds > 0.0)
-}
-
-fn smoothed(step: &Step) -> Option<f64> {
-    step.smoothed.map(|Seconds(s)| s)
-}
-
-/// A server's step is a token.
-fn token_time(step: &Step) -> Option<Seconds> {
-    let rate = step.tokens_per_second.filter(|rate| *rate > 0.0 && rate.is_finite())?;
-    step.number.is_none().then(|| Seconds(1.0 / rate))
-}
 
 /// A stretch that goes on: up to its last slow step, and what came after that, which may be the end of it.
 #[derive(Clone, Debug)]
@@ -183,6 +74,16 @@ pub struct State {
     number: Option<u64>,
     /// When the present run began; the log may hold several.
     run_began: Option<Duration>,
+    /// A long step whose successor tells whether there was a pause in it or the run has become slow.
+    held: Option<Interval>,
+    newest: Option<(Duration, Seconds)>,
+    pauses: Pauses,
+    /// Steps since the run began.
+    position: u64,
+    short: ShortSpells,
+    /// Since when it has been faster than its own steady minutes, and the best that has lasted.
+    fast_since: Option<Duration>,
+    faster: Option<Faster>,
 }
 
 impl State {
@@ -195,27 +96,132 @@ impl State {
             self.begin_anew(t);
         }
         self.number = step.number.or(self.number);
-        let Some(interval) = self.clockwork.interval(step) else { return };
+        let Some(Between { interval, idle_from }) = self.clockwork.between(step) else { return };
+        self.position = self.position.saturating_add(interval.steps);
+        if let Some(from) = idle_from {
+            self.pause((from, interval.to), interval.steps, t);
+        }
         let whole = match self.together.take() {
-            Some(before) if before.to <= interval.from + TOGETHER => before.with(interval),
+            Some(before)
+                if before.to <= interval.from + TOGETHER
+                    && (interval.short() || !pauses(&interval, before.seconds, t)) =>
+            {
+                before.with(interval)
+            }
             Some(before) => {
-                self.add(before, t);
+                self.sift(before, t);
                 interval
             }
             None => interval,
         };
-        if whole.to.saturating_sub(whole.from) < TOGETHER {
+        if whole.short() {
             self.together = Some(whole);
+        } else {
+            self.sift(whole, t);
+        }
+    }
+
+    /// The log ends here: nothing more tells what its last long step and its last slow steps were.
+    pub fn end(&mut self, t: &Thresholds) {
+        self.release(t);
+        if let Some(spell) = self.open.as_ref().map(|open| self.told(open)) {
+            add_short(&mut self.short, &spell, t);
+        }
+    }
+
+    /// A long step that has no successor had a pause in it.
+    fn release(&mut self, t: &Thresholds) {
+        let pace = self.smooth(t);
+        if let (Some(held), Some(pace)) = (self.held.take(), pace) {
+            self.without_pause(held, pace, t);
+        }
+    }
+
+    /// A step that is much longer than those before it has a pause in it, unless the next one is as long.
+    fn sift(&mut self, whole: Interval, t: &Thresholds) {
+        self.newest = Some((whole.to, Seconds(whole.seconds)));
+        let pace = self.smooth(t);
+        if let (Some(held), Some(pace)) = (self.held.take(), pace) {
+            if pauses(&whole, pace, t) && !pauses(&held, whole.seconds, t) {
+                self.add(held, t);
+                return self.add(whole, t);
+            }
+            self.without_pause(held, pace, t);
+        }
+        if pace.is_some_and(|pace| pauses(&whole, pace, t)) {
+            self.held = Some(whole);
         } else {
             self.add(whole, t);
         }
     }
 
+    /// Its steps took what steps take; the rest is the pause.
+    fn without_pause(&mut self, held: Interval, pace: f64, t: &Thresholds) {
+        if held.counted {
+            self.pause((held.from, held.to), held.steps, t);
+        }
+        let Some(length) = span(pace, held.steps) else { return };
+        self.add(Interval { from: held.to.saturating_sub(length), seconds: pace, ..held }, t);
+    }
+
+    fn pause(&mut self, within: (Duration, Duration), steps: u64, t: &Thresholds) {
+        let stall = self.pauses.note(within, (steps, self.position), self.baseline, t);
+        self.keep(stall);
+    }
+
+    /// Remembers stretches that are over.
+    fn keep(&mut self, stretches: impl IntoIterator<Item = Stretch>) {
+        for stretch in stretches {
+            self.over = (self.over.0 + 1, self.over.1 + stretch.lost.0);
+            if self.stretches.len() == MAX_STRETCHES {
+                self.stretches.remove(0);
+            }
+            self.stretches.push(stretch);
+        }
+    }
+
     /// Another run in the same log has a pace of its own.
     fn begin_anew(&mut self, t: &Thresholds) {
+        self.release(t);
         self.close(t);
+        let stalls = self.stalls(t);
+        self.keep(stalls);
         (self.baseline, self.steady, self.run_began, self.together) = (None, None, None, None);
+        (self.held, self.fast_since, self.position) = (None, None, 0);
+        self.pauses = Pauses::default();
         self.kept.clear();
+    }
+
+    /// Stalls of the present run.
+    fn stalls(&self, t: &Thresholds) -> Vec<Stretch> {
+        self.baseline.map(|base| self.pauses.stalls(base, t)).unwrap_or_default()
+    }
+
+    /// How long it may be silent before it is called stalled: longer than any pause that it is known to make.
+    #[must_use]
+    pub fn patience(&self, t: &Thresholds) -> Option<Duration> {
+        let base = self.baseline?;
+        let limit = Duration::try_from_secs_f64(base + pauses::limit(base, t)).ok()?;
+        let usual = self.pauses.usual().unwrap_or_default();
+        Some(limit.max(usual + usual / 2))
+    }
+
+    /// Spells that were too short to be told one by one.
+    #[must_use]
+    pub fn short_spells(&self, t: &Thresholds) -> ShortSpells {
+        let judged = self
+            .steady
+            .zip(self.kept.back())
+            .map_or(Duration::ZERO, |((_, from), last)| last.to.saturating_sub(from));
+        let share = judged.as_secs_f64() * t.run_short_share.0;
+        let many = self.short.count > 0 && self.short.together.0 >= share;
+        ShortSpells { many, ..self.short }
+    }
+
+    /// Whether it was faster later, for as long as a slow stretch must last.
+    #[must_use]
+    pub const fn faster(&self) -> Option<Faster> {
+        self.faster
     }
 
     fn add(&mut self, interval: Interval, t: &Thresholds) {
@@ -260,15 +266,17 @@ impl State {
 
     /// The newest step time: when, and how long.
     #[must_use]
-    pub fn newest(&self) -> Option<(Duration, Seconds)> {
-        self.kept.back().map(|i| (i.to, Seconds(i.seconds)))
+    pub const fn newest(&self) -> Option<(Duration, Seconds)> {
+        self.newest
     }
 
     /// The stretches that are over, and the one that goes on if it has lasted; oldest first.
     #[must_use]
     pub fn stretches(&self, t: &Thresholds) -> Vec<Stretch> {
-        let open = self.ongoing(t);
-        self.stretches.iter().copied().chain(open).collect()
+        let present = self.stalls(t).into_iter().chain(self.ongoing(t));
+        let mut all: Vec<Stretch> = self.stretches.iter().copied().chain(present).collect();
+        all.sort_by_key(|stretch| stretch.from);
+        all
     }
 
     /// The stretch that goes on, if it has lasted.
@@ -286,9 +294,11 @@ impl State {
     /// Stretches and the time lost in them, so far.
     #[must_use]
     pub fn total(&self, t: &Thresholds) -> (u64, f64) {
-        let open = self.ongoing(t);
-        let (count, lost) = self.over;
-        (count + u64::from(open.is_some()), lost + open.map_or(0.0, |s| s.lost.0))
+        let (mut count, mut lost) = self.over;
+        for stretch in self.stalls(t).into_iter().chain(self.ongoing(t)) {
+            (count, lost) = (count + 1, lost + stretch.lost.0);
+        }
+        (count, lost)
     }
 
     /// The pace is the median of the first time in which the run was steady: as long as it should be, and
@@ -297,12 +307,15 @@ impl State {
         let Some(newest) = self.kept.back().copied() else { return };
         let warm = began + Duration::from_secs_f64(t.run_warm_up.0);
         let window = Duration::from_secs_f64(t.run_baseline.0);
-        let (mut seen, mut steps) = (Vec::new(), 0_u64);
+        let pause = Duration::from_secs_f64(t.run_stall_for.0);
+        let (mut seen, mut steps) = (Vec::<Interval>::new(), 0_u64);
         for one in self.kept.iter().rev() {
-            if one.from < warm {
+            // What lies before a stall is of other minutes.
+            let apart = seen.last().is_some_and(|next| next.from.saturating_sub(one.to) >= pause);
+            if one.from < warm || apart {
                 break;
             }
-            steps += one.steps;
+            steps += one.figures;
             seen.push(*one);
             let long = newest.to.saturating_sub(one.from) >= window;
             if long && steps >= t.run_baseline_steps.0 {
@@ -335,7 +348,7 @@ impl State {
             if steps >= SMOOTH_STEPS && newest.saturating_sub(one.to) > window {
                 break;
             }
-            steps += one.steps;
+            steps += one.figures;
             all.push(one.seconds);
         }
         if steps < SMOOTH_STEPS { None } else { median(&mut all) }
@@ -345,6 +358,7 @@ impl State {
         let (Some(base), Some(pace)) = (self.baseline, self.smooth(t)) else { return };
         let slow = |seconds: f64| seconds >= base * (1.0 + t.run_slow_from.0);
         let back = base * (1.0 + t.run_slow_from.0 - t.run_slow_hysteresis.0);
+        self.judge_fast(newest, base / pace, t);
         if let Some(open) = &mut self.open {
             open.add(newest, base, back);
             if pace < back {
@@ -362,23 +376,31 @@ impl State {
         }
     }
 
+    fn judge_fast(&mut self, newest: Interval, ratio: f64, t: &Thresholds) {
+        if ratio < 1.0 + t.run_slow_from.0 {
+            self.fast_since = None;
+            return;
+        }
+        let from = *self.fast_since.get_or_insert(newest.from);
+        let lasted = newest.to.saturating_sub(from).as_secs_f64() >= t.run_slow_for.0;
+        if lasted && self.faster.is_none_or(|best| best.ratio < ratio) {
+            let from = self.faster.map_or(from, |best| best.from);
+            self.faster = Some(Faster { from, ratio });
+        }
+    }
+
     /// Ends the stretch with its last slow step.
     fn close(&mut self, t: &Thresholds) {
         let Some(open) = self.open.take() else { return };
         let stretch = self.told(&open);
-        if !lasts(&stretch, t) {
-            return;
-        }
-        self.over = (self.over.0 + 1, self.over.1 + stretch.lost.0);
-        if self.stretches.len() == MAX_STRETCHES {
-            self.stretches.remove(0);
-        }
-        self.stretches.push(stretch);
+        add_short(&mut self.short, &stretch, t);
+        self.keep(Some(stretch).filter(|stretch| lasts(stretch, t)));
     }
 
     fn told(&self, open: &Open) -> Stretch {
         let pace = median(&mut open.sure.all.clone()).unwrap_or(0.0);
         Stretch {
+            kind: StretchKind::Slow,
             from: open.from,
             to: open.sure.to,
             ratio: pace / self.baseline.unwrap_or(f64::INFINITY),
@@ -386,6 +408,20 @@ impl State {
             lost: Seconds(open.sure.lost.max(0.0)),
         }
     }
+}
+
+/// One more short spell, if it is one.
+fn add_short(spells: &mut ShortSpells, stretch: &Stretch, t: &Thresholds) {
+    if !lasts(stretch, t) {
+        spells.count += 1;
+        spells.together.0 += stretch.to.saturating_sub(stretch.from).as_secs_f64();
+        spells.lost.0 += stretch.lost.0;
+    }
+}
+
+/// Whether a step is so much longer than the pace that there is a pause in it.
+fn pauses(interval: &Interval, pace: f64, t: &Thresholds) -> bool {
+    interval.seconds > pace * t.run_pause_from.0
 }
 
 fn lasts(stretch: &Stretch, t: &Thresholds) -> bool {

@@ -18,6 +18,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+mod jobs;
+mod kernel_log;
 mod throttle;
 mod training;
 
@@ -39,8 +41,12 @@ pub(super) struct Journal {
     xids: BTreeMap<(u32, u32), (u64, Moment)>,
     /// How each GPU works.
     throttle: throttle::Noted,
-    /// Whether each training run was slow.
-    runs: BTreeMap<String, bool>,
+    /// What the kernel had said.
+    kernel: kernel_log::Noted,
+    /// What was told of each training run.
+    runs: BTreeMap<String, training::ToldRun>,
+    /// The jobs.
+    jobs: jobs::Noted,
 }
 
 /// A source's state as it was last noted, and since when it has been well.
@@ -94,9 +100,11 @@ impl Journal {
             self.note_lane(at, lane, health.lanes[lane as usize].missed, settle);
         }
         self.note_sharing(snapshot, verdicts, settle);
-        self.note_xids(snapshot, settle);
+        self.note_xids(snapshot, verdicts, settle);
+        self.note_kernel(snapshot, verdicts, thresholds);
         self.note_throttle(at, &verdicts.throttle);
         self.note_runs(at, verdicts);
+        self.note_jobs(at, verdicts, thresholds);
         self.note_reserve(at, &verdicts.pool);
         self.note_exhaustion(at, &verdicts.pool);
         if boot.unclean == Ok(true) && !self.unclean {
@@ -214,7 +222,7 @@ impl Journal {
     }
 
     /// A storm of errors is one line a while, with the number.
-    fn note_xids(&mut self, snapshot: &Snapshot, settle: Duration) {
+    fn note_xids(&mut self, snapshot: &Snapshot, verdicts: &Verdicts, settle: Duration) {
         let Ok(xids) = &snapshot.gpus.xids else { return };
         let at = snapshot.at;
         for (&(gpu, xid), &count) in xids {
@@ -225,7 +233,12 @@ impl Journal {
                 continue;
             }
             self.xids.insert((gpu, xid), (count, at));
-            let evidence = format!("GPU {gpu}: Xid {xid}, {count} since the exporter started");
+            let by_kernel = self.kernel.xids.get(&u64::from(xid));
+            if noted == 0 && by_kernel.is_some_and(|when| at.since(*when) < settle) {
+                continue;
+            }
+            let of = kernel_log::of_job(verdicts, xid.into(), at, settle);
+            let evidence = format!("GPU {gpu}: Xid {xid}{of}, {count} since the exporter started");
             self.push(at, EventKind::Xid, Severity::Warning, "gpu", evidence);
         }
     }

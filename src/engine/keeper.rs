@@ -6,6 +6,7 @@ use super::boots::Entry;
 use crate::model::reading::Missing;
 use crate::model::sharing::IdleRemainder;
 use crate::model::throttle::LearnedGpu;
+use crate::model::workload::LearnedWorkload;
 use serde::{Deserialize, Serialize};
 use std::fs::{self, File};
 use std::io::{self, Write};
@@ -29,6 +30,9 @@ pub(super) struct Kept {
     /// What was learned about the GPUs' clocks and power. Files of earlier versions lack it.
     #[serde(default)]
     pub gpus: Vec<LearnedGpu>,
+    /// What was learned about workloads. Files of earlier versions lack it.
+    #[serde(default)]
+    pub workloads: Vec<LearnedWorkload>,
 }
 
 /// The state file. A newer version is left alone.
@@ -207,7 +211,19 @@ mod tests {
             cap: None,
             power_fault: true,
         };
-        Kept { boots: log.boots, idle_remainders: vec![idle], gpus: vec![gpu] }
+        let workload = LearnedWorkload {
+            class: "vllm".into(),
+            unit: "docker".into(),
+            load_peak: Some(Bytes::from_gib(80)),
+            settled: Some(Bytes::from_gib(60)),
+            seen: 1000,
+        };
+        Kept {
+            boots: log.boots,
+            idle_remainders: vec![idle],
+            gpus: vec![gpu],
+            workloads: vec![workload],
+        }
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! Lanes read, the ticker derives, everybody else takes the last frame.
 //!
 //! ```text
-//!  fast lane    --+
-//!  sensors lane --+
-//!  gpu lane     --+--> slots --> ticker: assemble, derive, note events --> frame (one Arc)
-//!  slow lane    --+                 \--> keeper: the state file, on a thread of its own
+//!  fast, sensors, gpu  --+
+//!  logs, messages      --+--> slots --> ticker: assemble, derive, note events --> frame (one Arc)
+//!  processes, slow     --+                 \--> keeper: the state file, on a thread of its own
 //! ```
 //!
 //! Each lane, the ticker and the keeper is one plain OS thread. A file that blocks stops its lane; a

@@ -3,10 +3,12 @@
 //! Each second of the scenario is one frame. Lanes are read as a live engine would read them at best:
 //! the slow one every five seconds, one that hangs not at all.
 
+mod runs;
+
 use super::boots::BootLog;
 use super::core::Core;
 use super::{Shared, StartError, lock};
-use crate::capture::scenario::{Beginning, Reboot, Scenario};
+use crate::capture::scenario::{Beginning, KernelLines, Reboot, Scenario};
 use crate::clock::Clock;
 use crate::model::frame::{Exporter, Frame, Health, SourceHealth};
 use crate::model::gpu::Gpus;
@@ -33,11 +35,14 @@ pub struct Player {
     /// The last round of each source, as lanes keep it.
     read: Snapshot,
     health: Health,
+    kernel: KernelLines,
     time: Duration,
     /// Reboots that are over.
     boots: usize,
     /// When the machine last came up.
     up: Duration,
+    /// The training runs that the scenario tells of.
+    runs: runs::Runs,
 }
 
 impl Player {
@@ -50,6 +55,7 @@ impl Player {
     ) -> Self {
         let beginning = scenario.first();
         let started = Moment { mono: Duration::ZERO, wall: scenario.start };
+        let kernel = KernelLines::of(&scenario, Duration::ZERO);
         let exporter = Exporter { version: version.0, revision: version.1, started };
         let read = Snapshot::absent(started, Missing::Pending);
         let mut core = Core::new(exporter);
@@ -61,9 +67,11 @@ impl Player {
             core,
             read,
             health: Health::default(),
+            kernel,
             time: Duration::ZERO,
             boots: 0,
             up: Duration::ZERO,
+            runs: runs::Runs::default(),
         }
     }
 
@@ -101,7 +109,9 @@ impl Player {
             self.core = core;
             self.read = Snapshot::absent(started, Missing::Pending);
             self.health = Health::default();
+            self.runs = runs::Runs::default();
             self.up = reboot.at + reboot.down;
+            self.kernel = KernelLines::of(&self.scenario, self.up);
         }
         self.boots = reboots.len();
     }
@@ -153,7 +163,9 @@ impl Player {
                 self.read.take(source, now);
                 self.read.read_at[source.index()] = Some(at);
                 let one = &mut self.health.sources[source.index()];
-                note(one, &self.beginning.results[source.index()]);
+                let told = source == Source::Training && now.training.is_ok();
+                let read = &self.beginning.results[source.index()];
+                note(one, if told { &Ok(()) } else { read });
             }
         }
     }
@@ -277,6 +289,9 @@ impl Iterator for Player {
         self.note_reboots();
         let mut now = self.scenario.at(&self.beginning.snapshot, time);
         self.keep_time(&mut now);
+        now.kernel_log = self.kernel.at(&self.scenario, time);
+        now.at = self.moment();
+        self.runs.go(&mut now, self.boots);
         if let Ok(id) = &mut now.kernel.boot_id {
             // Every boot has an identity of its own.
             *id = format!("{id}.{}", self.boots);

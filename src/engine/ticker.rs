@@ -101,6 +101,7 @@ impl Ticker {
             self.core.boots = BootLog::stored(kept.boots);
             self.core.state.idle.load(kept.idle_remainders);
             self.core.state.throttle.load(kept.gpus);
+            self.core.state.workload.load(kept.workloads);
         }
         if let Ok(id) = &snapshot.kernel.boot_id {
             let booted = snapshot.stat.boot_time.ok().map(|time| time.0);
@@ -118,6 +119,7 @@ fn kept(boots: &BootLog, state: &State) -> Kept {
         boots: boots.boots.clone(),
         idle_remainders: state.idle.entries().to_vec(),
         gpus: state.throttle.entries(),
+        workloads: state.workload.entries(),
     }
 }
 

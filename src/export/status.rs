@@ -3,22 +3,30 @@
 //! The same type is written and read back, so `status --url` shows exactly what `status` shows. New
 //! keys may appear within format 1; none changes its meaning.
 
+mod contention;
 mod gpu;
+mod kernel_log;
 mod module;
 mod throttle;
 mod training;
+mod workload;
 
+pub use contention::{
+    ClaimPart, ContentionPart, OrphanPart, PressurePart, ReleasePart, SymptomPart,
+};
 pub use gpu::{CudaPart, DriverPart, GpuPart, UnaccountedPart};
+pub use kernel_log::{KernelLogPart, MessagePart, VictimPart};
 pub use module::{LimitPart, ModulePart};
 pub use throttle::{BaselinePart, EpisodePart, ThrottlePart};
-pub use training::RunPart;
+pub use training::{CausePart, LogPart, RunPart};
+pub use workload::{CapPart, HoldersPart, JobPart};
 
 use crate::model::event::Event;
 use crate::model::fields;
 use crate::model::frame::Frame;
 use crate::model::moment::Moment;
 use crate::model::pool::{Block, Exhaustion, Pinned, Reader, Segment, Window};
-use crate::model::reading::{Reading, Value};
+use crate::model::reading::{Missing, Reading, Value};
 use crate::model::source::{Lane, Source};
 use crate::units::{Bytes, Celsius, SignedBytes};
 use serde::{Deserialize, Serialize};
@@ -89,6 +97,19 @@ pub struct Status {
     /// Training runs whose logs are followed.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub training: Vec<RunPart>,
+    /// Who holds the pool.
+    pub holders: HoldersPart,
+    /// Whether jobs fight.
+    pub contention: ContentionPart,
+    /// The pressure on memory.
+    pub pressure: PressurePart,
+    /// What ended jobs have not given back.
+    pub release: ReleasePart,
+    /// What the kernel has said since boot.
+    #[serde(default = "unread")]
+    pub kernel_log: Figure<KernelLogPart>,
+    /// The training logs that are followed, and how reading them goes.
+    pub training_logs: Vec<LogPart>,
     /// Swap space.
     pub swap: SwapPart,
     /// Thermal zones.
@@ -294,6 +315,11 @@ pub struct ReadingPart {
     pub missing: Option<String>,
 }
 
+/// What an older exporter says of the kernel's log.
+fn unread() -> Figure<KernelLogPart> {
+    Figure::Missing { missing: Missing::NotPresent.as_str().to_owned() }
+}
+
 fn bytes(reading: Reading<Bytes>) -> Figure<u64> {
     Figure::of(reading, |b| b.0)
 }
@@ -301,6 +327,31 @@ fn bytes(reading: Reading<Bytes>) -> Figure<u64> {
 /// A map from the names of a closed set to something for each.
 fn map<T: Copy, R>(all: &[T], name: fn(T) -> &'static str, each: impl Fn(usize, T) -> R) -> Map<R> {
     all.iter().enumerate().map(|(i, t)| (name(*t).to_owned(), each(i, *t))).collect()
+}
+
+/// How each source is doing.
+fn sources(frame: &Frame) -> Map<SourcePart> {
+    map(Source::ALL, Source::as_str, |i, _| {
+        let health = &frame.health.sources[i];
+        SourcePart {
+            state: health.state.map(|state| state.as_str().to_owned()),
+            message: health.message.as_deref().map(str::to_owned),
+            seconds: health.duration.map(|d| d.as_secs_f64()),
+            errors: health.errors,
+        }
+    })
+}
+
+/// How each lane is doing.
+fn lanes(frame: &Frame) -> Map<LanePart> {
+    map(Lane::ALL, Lane::as_str, |i, _| {
+        let health = frame.health.lanes[i];
+        LanePart {
+            ticks: health.ticks,
+            missed: health.missed,
+            stuck_on: health.stuck_on.map(|source| source.as_str().to_owned()),
+        }
+    })
 }
 
 impl Status {
@@ -326,6 +377,12 @@ impl Status {
             gpus: gpu::gpus(frame),
             throttle: frame.verdicts.throttle.iter().map(ThrottlePart::of).collect(),
             training: frame.verdicts.training.iter().map(RunPart::of).collect(),
+            holders: HoldersPart::of(&frame.verdicts.workloads),
+            contention: ContentionPart::of(&frame.verdicts.contention),
+            pressure: PressurePart::of(&frame.verdicts.pressed),
+            release: ReleasePart::of(&frame.verdicts.release),
+            kernel_log: kernel_log::kernel_log(frame),
+            training_logs: frame.snapshot.training.iter().flatten().map(LogPart::of).collect(),
             swap: SwapPart { size: bytes(s.meminfo.swap_total), free: bytes(s.meminfo.swap_free) },
             zones: zones(frame),
             hottest_zone: Figure::of(
@@ -342,23 +399,8 @@ impl Status {
                 previous_unclean: Figure::of(frame.boot.unclean, |u| u),
                 previous_seen: Figure::of(frame.boot.previous_seen, |t| t),
             },
-            sources: map(Source::ALL, Source::as_str, |i, _| {
-                let health = &frame.health.sources[i];
-                SourcePart {
-                    state: health.state.map(|state| state.as_str().to_owned()),
-                    message: health.message.as_deref().map(str::to_owned),
-                    seconds: health.duration.map(|d| d.as_secs_f64()),
-                    errors: health.errors,
-                }
-            }),
-            lanes: map(Lane::ALL, Lane::as_str, |i, _| {
-                let health = frame.health.lanes[i];
-                LanePart {
-                    ticks: health.ticks,
-                    missed: health.missed,
-                    stuck_on: health.stuck_on.map(|source| source.as_str().to_owned()),
-                }
-            }),
+            sources: sources(frame),
+            lanes: lanes(frame),
             events: frame.events.iter().map(event).collect(),
             readings: readings(frame),
         }

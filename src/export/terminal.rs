@@ -1,8 +1,11 @@
 //! The status as a person reads it in a terminal.
 
 mod board;
+mod contention;
 mod gpu;
+mod kernel_log;
 mod training;
+mod workload;
 
 use super::looks::{Look, in_bar, look};
 use super::status::{ExhaustionPart, Figure, SourcePart, Status};
@@ -14,6 +17,8 @@ use std::fmt::Write;
 
 /// Width of the bar.
 const BAR: usize = 64;
+/// Longer events are cut.
+const WIDTH: usize = 150;
 /// Events shown.
 const EVENTS: usize = 5;
 
@@ -24,14 +29,18 @@ pub fn render(status: &Status, colour: bool) -> String {
     // Writing to a String cannot fail.
     let _ = header(&mut out, status)
         .and_then(|()| gpu::alarms(&mut out, status))
+        .and_then(|()| contention::alarms(&mut out, status))
         .and_then(|()| pool(&mut out, status, colour))
         .and_then(|()| gpu::memory(&mut out, status))
+        .and_then(|()| workload::holders(&mut out, status))
+        .and_then(|()| contention::contention(&mut out, status))
         .and_then(|()| left(&mut out, status))
         .and_then(|()| trend(&mut out, status))
         .and_then(|()| gpu::gpus(&mut out, status))
         .and_then(|()| training::training(&mut out, status))
         .and_then(|()| board::board(&mut out, status))
         .and_then(|()| board::module(&mut out, status))
+        .and_then(|()| kernel_log::kernel_log(&mut out, status))
         .and_then(|()| events(&mut out, status))
         .and_then(|()| unread(&mut out, status));
     out
@@ -267,9 +276,18 @@ fn events(out: &mut String, status: &Status) -> Written {
     writeln!(out, "Lately")?;
     for event in status.events.iter().rev().take(EVENTS).rev() {
         let ago = Seconds((status.at - event.at).max(0.0));
-        writeln!(out, "  {ago} ago, {} {}: {}", event.subject, event.event, event.evidence)?;
+        let line = format!("  {ago} ago, {} {}: {}", event.subject, event.event, event.evidence);
+        writeln!(out, "{}", cut(&line))?;
     }
     writeln!(out)
+}
+
+/// A line that fits: the whole of it is in the log and in JSON.
+fn cut(line: &str) -> String {
+    if line.chars().count() <= WIDTH {
+        return line.to_owned();
+    }
+    line.chars().take(WIDTH - 1).chain(['…']).collect()
 }
 
 /// What could not be read: whole sources, and single readings of sources that are well otherwise. What
@@ -282,8 +300,10 @@ fn unread(out: &mut String, status: &Status) -> Written {
         .filter(|(_, source)| source.state.as_deref() != Some("ok"))
         // A recorded machine lacks nothing when the exporter's own process is not on it.
         .filter(|(name, source)| {
-            // Nor when no log is followed.
-            ![Source::Process, Source::Training].map(Source::as_str).contains(&name.as_str())
+            // Nor when no log is followed, nor the kernel's, which is told above.
+            ![Source::Process, Source::Processes, Source::Training, Source::KernelLog]
+                .map(Source::as_str)
+                .contains(&name.as_str())
                 || source.state.as_deref() != Some(SourceState::NotPresent.as_str())
         })
         .map(|(name, source)| {

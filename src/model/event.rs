@@ -22,12 +22,28 @@ states! {
         GpuMemory = "gpu_memory",
         /// A GPU reported Xid errors.
         Xid = "xid",
+        /// The kernel's log has something that matters; the subject is its kind.
+        KernelMessage = "kernel_message",
         /// A GPU works in another state than before.
         ThrottleChanged = "throttle_changed",
         /// A clock cap appeared or was lost.
         ClockCap = "clock_cap",
         /// The steps of a training run have become slow, or are no longer.
         RunSlow = "run_slow",
+        /// A job holds GPU memory that did not before.
+        JobHolds = "job_holds",
+        /// A job has ended.
+        JobEnded = "job_ended",
+        /// Whether the jobs fit together has changed.
+        Contention = "contention",
+        /// How hard it is to get memory has changed.
+        Pressure = "pressure",
+        /// Memory of a job that has ended is still held, or is so no longer.
+        Release = "release",
+        /// A worker goes on without its server, holds memory and does nothing.
+        Orphan = "orphan",
+        /// A training run has not reported for longer than any pause of it takes, or goes on.
+        RunStalled = "run_stalled",
         /// A lane could not keep its period.
         TicksMissed = "ticks_missed",
     }

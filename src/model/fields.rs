@@ -6,7 +6,7 @@
 use super::reading::{Quantity, Reading, Value};
 use super::snapshot::Snapshot;
 use super::source::Source;
-use super::{gpu, machine, memory, pressure, process, sensors};
+use super::{gpu, machine, memory, pressure, process, sensors, training, workload};
 use crate::units::Unit;
 
 /// Whether every machine has the reading.
@@ -82,6 +82,7 @@ pub fn all() -> impl Iterator<Item = &'static Field> {
         pressure::Pressure::FIELDS,
         sensors::FAMILIES,
         gpu::FIELDS,
+        training::FAMILIES,
         machine::Load::FIELDS,
         machine::Uptime::FIELDS,
         machine::Stat::FIELDS,
@@ -90,6 +91,7 @@ pub fn all() -> impl Iterator<Item = &'static Field> {
         machine::Os::FIELDS,
         machine::Dmi::FIELDS,
         machine::Nvidia::FIELDS,
+        workload::FIELDS,
         process::Process::FIELDS,
     ]
     .into_iter()

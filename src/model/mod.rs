@@ -7,13 +7,16 @@
 mod states;
 #[macro_use]
 pub mod fields;
+pub mod contention;
 pub mod event;
 pub mod frame;
 pub mod gpu;
+pub mod kernel_log;
 pub mod machine;
 pub mod memory;
 pub mod module;
 pub mod moment;
+pub mod naming;
 pub mod pool;
 pub mod pressure;
 pub mod process;
@@ -25,3 +28,4 @@ pub mod snapshot;
 pub mod source;
 pub mod throttle;
 pub mod training;
+pub mod workload;

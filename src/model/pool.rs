@@ -1,10 +1,13 @@
 //! Verdicts on the memory pool: what is left, in which parts, for whom, and for how long.
 
+use super::contention::{Contention, Pressed, Release};
+use super::kernel_log::Heard;
 use super::module::Module;
 use super::reading::{Missing, Reading};
 use super::sharing::{GpuMemory, Unaccounted};
 use super::throttle::Throttle;
 use super::training::TrainingRun;
+use super::workload::Workloads;
 use crate::units::{Bytes, BytesPerSecond, Celsius, Seconds, SignedBytes};
 use std::time::Duration;
 
@@ -210,6 +213,16 @@ pub struct Verdicts {
     pub cuda_blind: Reading<SignedBytes>,
     /// How the runs go whose logs are followed.
     pub training: Vec<TrainingRun>,
+    /// What was made of the kernel's log.
+    pub kernel_log: Reading<Heard>,
     /// How each GB10 works; by index.
     pub throttle: Vec<Throttle>,
+    /// Who holds the pool.
+    pub workloads: Workloads,
+    /// The pressure on memory.
+    pub pressed: Pressed,
+    /// Whether jobs fight.
+    pub contention: Contention,
+    /// What ended jobs have not given back.
+    pub release: Release,
 }

@@ -1,5 +1,6 @@
 //! Samples of one GPU and its box, read back from what noted them beside a training run.
 
+use super::contention::ContentionState;
 use super::gpu::EventReason;
 use super::reading::{Missing, Reading};
 use crate::units::{Bytes, Celsius, Hertz, Ratio, Seconds, Watts};
@@ -39,6 +40,8 @@ pub struct SamplePoint {
     pub available: Reading<Bytes>,
     /// Our own verdict on how the GPU worked, where it was noted.
     pub throttle: Option<String>,
+    /// Whether the jobs on the box fitted together, where it was noted.
+    pub contention: Option<ContentionState>,
 }
 
 impl SamplePoint {
@@ -56,6 +59,7 @@ impl SamplePoint {
             thermal_seconds: Err(NOT),
             available: Err(NOT),
             throttle: None,
+            contention: None,
         }
     }
 }
@@ -79,6 +83,8 @@ pub enum SamplePart {
     Available,
     /// Whether our verdict is this one: 1 or 0.
     Throttle(String),
+    /// Whether our verdict on the jobs is this one: 1 or 0.
+    Contention(ContentionState),
 }
 
 /// What is to be known about samples, told beside the result.

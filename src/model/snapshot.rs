@@ -2,6 +2,7 @@
 
 use super::fields::Group;
 use super::gpu::Gpus;
+use super::kernel_log::KernelLog;
 use super::machine::{Dmi, Kernel, Load, Nvidia, Os, Stat, Uptime, VmSettings};
 use super::memory::{Blocks, Meminfo, Swaps, Vmstat};
 use super::moment::Moment;
@@ -11,6 +12,7 @@ use super::reading::Missing;
 use super::sensors::{Hwmon, Zones};
 use super::source::Source;
 use super::training::Training;
+use super::workload::Processes;
 
 /// Declares the snapshot: one group a source, with what it takes to move and to lose a group.
 macro_rules! snapshot {
@@ -61,6 +63,8 @@ snapshot! {
     hwmon: Hwmon = Hwmon,
     /// Training logs that are followed
     training: Training = Training,
+    /// What the kernel says
+    kernel_log: KernelLog = KernelLog,
     /// The GPU
     gpus: Gpus = Gpu,
     /// `/proc/loadavg`
@@ -81,6 +85,8 @@ snapshot! {
     dmi: Dmi = Dmi,
     /// NVIDIA kernel driver
     nvidia: Nvidia = Nvidia,
+    /// The processes that matter
+    processes: Processes = Processes,
     /// The exporter itself
     process: Process = Process,
 }

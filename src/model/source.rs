@@ -15,6 +15,11 @@ states! {
         Gpu = "gpu",
         /// Training logs that are followed, on disks that may not answer.
         Logs = "logs",
+        /// Programs: the kernel reads a command line from the program's own memory, and waits where that
+        /// is locked.
+        Processes = "processes",
+        /// The kernel's log, which may have to be read from a disk.
+        Messages = "messages",
         /// What changes slowly or never.
         Slow = "slow",
     }
@@ -26,8 +31,10 @@ impl Lane {
     #[must_use]
     pub const fn period(self) -> Duration {
         match self {
-            Self::Fast | Self::Sensors | Self::Gpu | Self::Logs => Duration::from_secs(1),
-            Self::Slow => Duration::from_secs(5),
+            Self::Fast | Self::Sensors | Self::Gpu | Self::Logs | Self::Messages => {
+                Duration::from_secs(1)
+            }
+            Self::Slow | Self::Processes => Duration::from_secs(5),
         }
     }
 
@@ -56,6 +63,8 @@ states! {
         Gpu = "gpu",
         /// training logs (--train-log)
         Training = "training",
+        /// the kernel's log (/dev/kmsg, /var/log/kern.log)
+        KernelLog = "kernel_log",
         /// /proc/loadavg
         Loadavg = "loadavg",
         /// /proc/uptime
@@ -74,6 +83,8 @@ states! {
         Dmi = "dmi",
         /// /proc/driver/nvidia
         Nvidia = "nvidia",
+        /// /proc/PID
+        Processes = "processes",
         /// /proc/self
         Process = "process",
     }
@@ -97,6 +108,8 @@ impl Source {
             Self::Thermal | Self::Hwmon => Lane::Sensors,
             Self::Gpu => Lane::Gpu,
             Self::Training => Lane::Logs,
+            Self::Processes => Lane::Processes,
+            Self::KernelLog => Lane::Messages,
             _ => Lane::Slow,
         }
     }

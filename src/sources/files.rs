@@ -79,6 +79,14 @@ pub enum ReadError {
         /// The reason that readings carry.
         reason: Missing,
     },
+    /// None of the places that would do can be read.
+    #[error("{what}")]
+    Nowhere {
+        /// Which, why, and what to do about it.
+        what: String,
+        /// The reason that readings carry.
+        reason: Missing,
+    },
     /// A file does not say what the kernel documents.
     #[error("{path}: {what}")]
     Malformed {
@@ -95,12 +103,23 @@ impl ReadError {
         Self::Malformed { path: path.to_owned(), what: what.into() }
     }
 
+    /// A source that could not be read when it was recorded, for this reason.
+    #[must_use]
+    pub fn unlike(path: &str, reason: Missing) -> Self {
+        match reason {
+            Missing::NotPresent => FileError::NotPresent.at(path),
+            Missing::Denied => FileError::Denied.at(path),
+            Missing::Malformed => FileError::NotText.at(path),
+            reason => FileError::Failed(reason.as_str().to_owned()).at(path),
+        }
+    }
+
     /// The reason that readings of this source carry.
     #[must_use]
     pub const fn reason(&self) -> Missing {
         match self {
             Self::File { why, .. } => why.reason(),
-            Self::Gpu { reason, .. } => *reason,
+            Self::Gpu { reason, .. } | Self::Nowhere { reason, .. } => *reason,
             Self::Malformed { .. } => Missing::Malformed,
         }
     }

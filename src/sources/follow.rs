@@ -7,8 +7,9 @@
 use super::files::{FileError, ReadError};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{ErrorKind, Read, Seek, SeekFrom};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, UNIX_EPOCH};
 
 /// Read in one round, at most.
 const BUDGET: usize = 1024 * 1024;
@@ -19,6 +20,9 @@ const BEHIND: u64 = 64 * 1024 * 1024;
 const NEAR: u64 = 512 * 1024;
 /// Longer lines are no lines.
 const MAX_LINE: usize = 64 * 1024;
+/// What is remembered of the bytes at the beginning and before the place that was read up to: a log that was
+/// emptied and has grown past that place since looks like one that has only grown.
+const REMEMBERED: usize = 256;
 /// O_NONBLOCK, the same on every architecture that this runs on: a pipe without a writer must not be waited
 /// for.
 const NONBLOCK: i32 = 0o4000;
@@ -34,6 +38,11 @@ pub struct Follower {
     skipping: bool,
     left_out: u64,
     buffer: Vec<u8>,
+    /// The first bytes, and the last ones that were read.
+    head: Vec<u8>,
+    tail: Vec<u8>,
+    /// Length and time of the last writing, at the last round.
+    written: Option<(u64, Duration)>,
 }
 
 /// Whether two are the same file.
@@ -53,7 +62,16 @@ impl Follower {
             skipping: false,
             left_out: 0,
             buffer: Vec::new(),
+            head: Vec::new(),
+            tail: Vec::new(),
+            written: None,
         }
+    }
+
+    /// When the file was written last, since 1970.
+    #[must_use]
+    pub fn written(&self) -> Option<Duration> {
+        self.written.map(|(_, at)| at)
     }
 
     /// The path.
@@ -95,10 +113,9 @@ impl Follower {
         }
         let Some(file) = &self.file else { return Ok(false) };
         let own = file.metadata().map_err(&failed)?;
-        if own.len() < self.read {
+        if own.len() < self.read || self.differs(&own).map_err(&failed)? {
             // Somebody has emptied it and writes on.
-            (self.read, self.skipping) = (0, false);
-            self.line.clear();
+            self.begin();
             self.seek(0).map_err(&failed)?;
             anew();
         }
@@ -125,9 +142,49 @@ impl Follower {
         if !file.metadata()?.is_file() {
             return Err(std::io::Error::other("expected a plain file"));
         }
-        (self.file, self.read, self.skipping) = (Some(file), 0, false);
-        self.line.clear();
+        self.file = Some(file);
+        self.begin();
         Ok(())
+    }
+
+    /// Nothing of it is read.
+    fn begin(&mut self) {
+        (self.read, self.skipping, self.written) = (0, false, None);
+        for bytes in [&mut self.line, &mut self.head, &mut self.tail] {
+            bytes.clear();
+        }
+    }
+
+    /// Whether the file has been written since the last round, and what was read of it is not there any more.
+    fn differs(&mut self, own: &Metadata) -> std::io::Result<bool> {
+        let modified = own.modified().ok().and_then(|at| at.duration_since(UNIX_EPOCH).ok());
+        let now = (own.len(), modified.unwrap_or_default());
+        if self.written.replace(now) == Some(now) {
+            return Ok(false);
+        }
+        let Some(file) = &self.file else { return Ok(false) };
+        let is = |known: &[u8], at: u64| -> std::io::Result<bool> {
+            let mut there = [0; REMEMBERED];
+            let there = &mut there[..known.len()];
+            match file.read_exact_at(there, at) {
+                Ok(()) => Ok(there == known),
+                // It is being emptied.
+                Err(error) if error.kind() == ErrorKind::UnexpectedEof => Ok(false),
+                Err(error) => Err(error),
+            }
+        };
+        let end = self.read.saturating_sub(self.tail.len() as u64);
+        Ok(!is(&self.head, 0)? || !is(&self.tail, end)?)
+    }
+
+    /// Remembers the first and the last bytes that were read.
+    fn remember(&mut self, bytes: &[u8], at: u64) {
+        if at == self.head.len() as u64 {
+            let more = bytes.len().min(REMEMBERED - self.head.len());
+            self.head.extend_from_slice(&bytes[..more]);
+        }
+        self.tail.extend_from_slice(&bytes[bytes.len().saturating_sub(REMEMBERED)..]);
+        self.tail.drain(..self.tail.len().saturating_sub(REMEMBERED));
     }
 
     fn seek(&mut self, to: u64) -> std::io::Result<()> {
@@ -145,6 +202,7 @@ impl Follower {
         self.seek(to)?;
         (self.read, self.skipping) = (to, true);
         self.line.clear();
+        self.tail.clear();
         Ok(())
     }
 
@@ -158,8 +216,9 @@ impl Follower {
                 other => break other?,
             }
         };
-        self.read += count as u64;
         let buffer = std::mem::take(&mut self.buffer);
+        self.remember(&buffer[..count], self.read);
+        self.read += count as u64;
         for piece in buffer[..count].split_inclusive(|byte| matches!(byte, b'\n' | b'\r')) {
             self.piece(piece, line);
         }
@@ -266,6 +325,26 @@ mod tests {
         assert!(scene.follower.round(&mut |_| {}, &mut || {}).is_err());
         scene.write("five\n");
         assert_eq!(scene.round(), ["*", "five"]);
+    }
+
+    /// Emptied and written anew between two rounds, and longer than it was: neither its length nor its inode
+    /// tells.
+    #[test]
+    fn a_log_that_was_emptied_and_has_grown_past_its_old_end_is_another_one() {
+        for (first, second) in
+            [("one\ntwo\n", "anew\nthree\nfour\n"), ("one\ntwo\n", "one\nother\nfour\n")]
+        {
+            let mut scene = Scene::new();
+            scene.write(first);
+            assert_eq!(scene.round(), ["*", "one", "two"]);
+            // Nothing changes, then it grows as logs do.
+            assert_eq!(scene.round(), [""; 0]);
+            scene.write("three\n");
+            assert_eq!(scene.round(), ["three"]);
+            fs::write(scene.dir.path().join("train.log"), second).unwrap();
+            let lines: Vec<&str> = ["*"].into_iter().chain(second.lines()).collect();
+            assert_eq!(scene.round(), lines);
+        }
     }
 
     /// 200 MB that come at once, in lines and as one line.

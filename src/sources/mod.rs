@@ -7,8 +7,10 @@
 pub mod files;
 pub mod follow;
 pub mod gpu;
+pub mod kernel_log;
 pub mod lines;
 pub mod proc;
+pub mod processes;
 pub mod recorder;
 pub mod roots;
 pub mod samples;
@@ -20,10 +22,14 @@ pub use files::{FileError, Files, ReadError};
 pub use recorder::Recorder;
 pub use roots::{Live, Roots};
 
+use crate::model::fields::Group;
 use crate::model::gpu::Gpus;
+use crate::model::kernel_log::KernelLog;
+use crate::model::reading::Missing;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
 use crate::model::training::Training;
+use crate::model::workload::Processes;
 
 /// A machine, live or recorded: its files and its GPU.
 pub trait Machine: Files {
@@ -58,6 +64,23 @@ pub trait Machine: Files {
         Err(none)
     }
 
+    /// The processes that use the GPU or are of a known class.
+    ///
+    /// # Errors
+    /// Why none can be seen.
+    fn processes(&self, into: &mut Processes) -> Result<(), ReadError> {
+        *into = Processes::absent(Missing::NotPresent);
+        Err(FileError::NotPresent.at("/proc/PID"))
+    }
+
+    /// One round of the kernel's log.
+    ///
+    /// # Errors
+    /// Why it cannot be read. A recorded machine has none.
+    fn kernel_log(&self, into: &mut KernelLog) -> Result<(), ReadError> {
+        kernel_log::none(into)
+    }
+
     /// The exporter stops, whatever is under way: no program that was started is left behind. Never
     /// waits.
     fn stop(&self) {}
@@ -87,6 +110,7 @@ pub fn read(
         Source::Thermal => fill(&mut into.zones, sys::thermal::read(files)),
         Source::Hwmon => fill(&mut into.hwmon, sys::hwmon::read(files)),
         Source::Training => machine.training(&mut into.training),
+        Source::KernelLog => machine.kernel_log(&mut into.kernel_log),
         Source::Loadavg => proc::load::read(files, &mut into.load),
         Source::Uptime => proc::load::read_uptime(files, &mut into.uptime),
         Source::Stat => proc::stat::read(files, &mut into.stat),
@@ -96,6 +120,7 @@ pub fn read(
         Source::OsRelease => sys::os_release::read(files, &mut into.os),
         Source::Dmi => sys::dmi::read(files, &mut into.dmi),
         Source::Nvidia => proc::nvidia::read(files, &mut into.nvidia),
+        Source::Processes => machine.processes(&mut into.processes),
         Source::Process => proc::process::read(files, &mut into.process),
     }
 }

@@ -1,13 +1,18 @@
 //! The live machine's files, below configurable roots.
 
 use super::files::{FileError, Files, MAX_FILE, ReadError};
-use super::{Machine, gpu, training};
+use super::{Machine, gpu, kernel_log, processes, training};
 use crate::model::gpu::Gpus;
+use crate::model::kernel_log::KernelLog;
+use crate::model::naming::Naming;
 use crate::model::training::Training;
+use crate::model::workload::Processes;
+use std::collections::BTreeSet;
 use std::fs::{self, File};
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Condvar, Mutex, PoisonError};
+use std::time::Duration;
 
 /// Where `/proc`, `/sys` and the rest are mounted.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +32,13 @@ impl Default for Roots {
 }
 
 impl Roots {
+    /// Whoever reads the processes.
+    fn processes(&self, naming: Naming) -> processes::Reader {
+        processes::Reader::new(&self.procfs, &self.sysfs, naming)
+    }
+
     /// Where `path` really is.
-    fn real(&self, path: &str) -> PathBuf {
+    pub(super) fn real(&self, path: &str) -> PathBuf {
         let below = |prefix: &str| path.strip_prefix(prefix).map(|p| p.trim_start_matches('/'));
         if let Some(rest) = below("/proc/") {
             self.procfs.join(rest)
@@ -62,11 +72,53 @@ fn why(error: &io::Error) -> FileError {
     }
 }
 
+/// The pids that the GPU's driver named last, from one lane to another.
+#[derive(Default)]
+struct OnGpu {
+    pids: Mutex<Option<BTreeSet<u32>>>,
+    told: Condvar,
+}
+
+impl OnGpu {
+    /// A driver that has to be loaded takes its time; whoever reads processes before it has answered would
+    /// not know which of them matter.
+    const PATIENCE: Duration = Duration::from_secs(1);
+
+    fn note(&self, gpus: &Gpus) {
+        let lists: Option<Vec<_>> =
+            gpus.devices.iter().flatten().map(|gpu| gpu.processes.as_ref().ok()).collect();
+        // A driver that does not answer has not ended anybody.
+        let Some(lists) = lists.filter(|_| gpus.devices.is_ok()) else {
+            // Who waits for the first answer has it: there is none.
+            self.pids.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_default();
+            self.told.notify_all();
+            return;
+        };
+        let pids = lists.into_iter().flatten().map(|process| process.pid).collect();
+        *self.pids.lock().unwrap_or_else(PoisonError::into_inner) = Some(pids);
+        self.told.notify_all();
+    }
+
+    /// Those of the last round, whatever has become of the driver since. Waits a moment for the first one,
+    /// and after that never again.
+    fn pids(&self) -> BTreeSet<u32> {
+        let pids = self.pids.lock().unwrap_or_else(PoisonError::into_inner);
+        let (mut pids, _) = self
+            .told
+            .wait_timeout_while(pids, Self::PATIENCE, |pids| pids.is_none())
+            .unwrap_or_else(PoisonError::into_inner);
+        pids.get_or_insert_default().clone()
+    }
+}
+
 /// The live machine: its files and its GPU.
 pub struct Live {
     roots: Roots,
     gpu: Mutex<gpu::Live>,
     logs: Mutex<training::Logs>,
+    processes: Mutex<processes::Reader>,
+    on_gpu: OnGpu,
+    kernel_log: Mutex<kernel_log::Reader>,
     stop_gpu: Box<dyn Fn() + Send + Sync>,
 }
 
@@ -76,13 +128,29 @@ impl Live {
     pub fn new(roots: Roots, library: &str, program: &str) -> Self {
         let gpu = gpu::Live::new(library, program);
         let logs = Mutex::new(training::Logs::new(&[]));
-        Self { roots, stop_gpu: Box::new(gpu.stopper()), gpu: Mutex::new(gpu), logs }
+        let processes = Mutex::new(roots.processes(Naming::default()));
+        let kernel_log = Mutex::new(kernel_log::Reader::new(roots.clone()));
+        Self {
+            roots,
+            stop_gpu: Box::new(gpu.stopper()),
+            gpu: Mutex::new(gpu),
+            logs,
+            processes,
+            on_gpu: OnGpu::default(),
+            kernel_log,
+        }
     }
 
     /// The same, with training logs to follow.
     #[must_use]
     pub fn following(self, logs: &[PathBuf]) -> Self {
         Self { logs: Mutex::new(training::Logs::new(logs)), ..self }
+    }
+
+    /// The same, with processes named as the operator wants it.
+    #[must_use]
+    pub fn naming(self, naming: Naming) -> Self {
+        Self { processes: Mutex::new(self.roots.processes(naming)), ..self }
     }
 }
 
@@ -100,7 +168,9 @@ impl Machine for Live {
     fn gpu(&self, pace: &gpu::Pace<'_>, into: &mut Gpus) -> Result<(), ReadError> {
         // Only the GPU's lane comes here, so nobody waits. After a panic in an earlier round the
         // reader is as good as before: every round fills everything anew.
-        self.gpu.lock().unwrap_or_else(PoisonError::into_inner).read(pace, into)
+        let result = self.gpu.lock().unwrap_or_else(PoisonError::into_inner).read(pace, into);
+        self.on_gpu.note(into);
+        result
     }
 
     fn note_gpu(
@@ -109,12 +179,26 @@ impl Machine for Live {
         into: &mut Gpus,
         notes: &gpu::Notes,
     ) -> Result<(), ReadError> {
-        self.gpu.lock().unwrap_or_else(PoisonError::into_inner).note(pace, into, notes)
+        let mut gpu = self.gpu.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = gpu.note(pace, into, notes);
+        drop(gpu);
+        self.on_gpu.note(into);
+        result
+    }
+
+    fn processes(&self, into: &mut Processes) -> Result<(), ReadError> {
+        let on_gpu = self.on_gpu.pids();
+        // As with the GPU, only one lane comes here.
+        self.processes.lock().unwrap_or_else(PoisonError::into_inner).read(&on_gpu, into)
     }
 
     fn training(&self, into: &mut Training) -> Result<(), ReadError> {
         // As with the GPU, only one lane comes here.
         self.logs.lock().unwrap_or_else(PoisonError::into_inner).read(into)
+    }
+
+    fn kernel_log(&self, into: &mut KernelLog) -> Result<(), ReadError> {
+        self.kernel_log.lock().unwrap_or_else(PoisonError::into_inner).read(into)
     }
 
     fn stop(&self) {

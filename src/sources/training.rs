@@ -3,9 +3,9 @@
 use super::files::ReadError;
 use super::follow::Follower;
 use super::train::{Hints, Reader};
-use crate::model::reading::Missing;
+use crate::model::reading::{Missing, Reading};
 use crate::model::training::{Followed, Step, Training};
-use crate::units::Bytes;
+use crate::units::{Bytes, Seconds};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use std::collections::{BTreeSet, VecDeque};
@@ -33,6 +33,8 @@ struct Log {
     file: u64,
     taken: u64,
     rounds: VecDeque<Vec<Step>>,
+    /// What its last step took, as it was told.
+    step_seconds: Reading<Seconds>,
 }
 
 impl Logs {
@@ -47,6 +49,7 @@ impl Logs {
             file: 0,
             taken: 0,
             rounds: VecDeque::new(),
+            step_seconds: Err(Missing::Pending),
         };
         let zone = TimeZone::try_system().unwrap_or(TimeZone::UTC);
         Self { logs: paths.iter().zip(names).map(log).collect(), zone }
@@ -55,7 +58,8 @@ impl Logs {
     /// One round.
     ///
     /// # Errors
-    /// Nothing is followed, or the first of the logs that cannot be read; the others are read all the same.
+    /// Nothing is followed, or none of the logs can be read: why not the first one. If one can be read, the
+    /// source is well, and each of the others carries its own reason.
     pub fn read(&mut self, into: &mut Training) -> Result<(), ReadError> {
         if self.logs.is_empty() {
             *into = Err(Missing::NotPresent);
@@ -64,13 +68,13 @@ impl Logs {
         let mut all = Vec::with_capacity(self.logs.len());
         let mut failure = None;
         for log in &mut self.logs {
-            match log.round(&self.zone) {
-                Ok(caught_up) => all.push(log.told(caught_up)),
-                Err(error) => failure = failure.or(Some(error)),
-            }
+            let round = log.round(&self.zone);
+            all.push(log.told(round.as_ref().copied().map_err(ReadError::reason)));
+            failure = failure.or(round.err());
         }
+        let well = all.iter().any(|log| log.state.is_ok());
         *into = Ok(all);
-        failure.map_or(Ok(()), Err)
+        failure.filter(|_| !well).map_or(Ok(()), Err)
     }
 }
 
@@ -105,6 +109,10 @@ impl Log {
         if self.file != before {
             // Another file: what the one before it told is nobody's business any more.
             self.rounds.clear();
+            self.step_seconds = Err(Missing::Pending);
+        }
+        if let Some(step) = steps.last() {
+            self.step_seconds = step.seconds.ok_or(Missing::NotAvailable);
         }
         self.rounds.push_back(steps);
         while self.rounds.len() > ROUNDS {
@@ -113,22 +121,26 @@ impl Log {
         Ok(!more)
     }
 
-    fn told(&self, caught_up: bool) -> Followed {
+    fn told(&self, round: Reading<bool>) -> Followed {
         let format = self.reader.as_ref().and_then(Reader::format);
         Followed {
             run: self.run.clone(),
+            state: round.map(drop),
             format: format.ok_or(Missing::Pending),
             file: self.file,
             taken: self.taken,
             latest: Arc::new(self.rounds.iter().flatten().copied().collect()),
-            caught_up,
+            caught_up: round == Ok(true),
             left_out: Bytes(self.follower.left_out()),
+            written: self.follower.written(),
+            step_seconds: self.step_seconds,
+            interleaved: self.reader.as_ref().is_some_and(Reader::interleaved),
         }
     }
 }
 
 /// The year in which a file was written last, for time stamps that have none.
-fn year(path: &Path, zone: &TimeZone) -> i16 {
+pub(super) fn year(path: &Path, zone: &TimeZone) -> i16 {
     let modified = std::fs::metadata(path).and_then(|facts| facts.modified()).ok();
     let since = modified.and_then(|at| at.duration_since(UNIX_EPOCH).ok());
     let at = since.and_then(|since| Timestamp::UNIX_EPOCH.checked_add(since).ok());
@@ -178,7 +190,10 @@ mod tests {
         let mut logs = Logs::new(&[path.clone(), dir.path().join("missing.log")]);
         let mut into = Err(Missing::Pending);
         assert!(logs.read(&mut into).is_err());
-        assert_eq!(into.as_ref().map(Vec::len), Ok(0), "neither is there");
+        let states = |into: &Training| -> Vec<Reading<()>> {
+            into.as_ref().unwrap().iter().map(|log| log.state).collect()
+        };
+        assert_eq!(states(&into), [Err(Missing::NotPresent); 2], "neither is there");
         let mut file = fs::File::create(&path).unwrap();
         let mut round = |text: &str| {
             file.write_all(text.as_bytes()).unwrap();
@@ -195,6 +210,9 @@ mod tests {
             round("");
         }
         assert_eq!(round(""), (3, 0, true));
+        // One that is missing is no fault of the other.
+        assert_eq!(logs.read(&mut into), Ok(()));
+        assert_eq!(states(&into), [Ok(()), Err(Missing::NotPresent)]);
         let none = Logs::new(&[]).read(&mut into).unwrap_err();
         assert_eq!(none.to_string(), "a followed log (--train-log) does not exist");
     }

@@ -34,6 +34,11 @@ pub fn nvidia_smi() -> PathBuf {
     built("fake_nvidia_smi")
 }
 
+/// A program that does nothing, under any name.
+pub fn program() -> PathBuf {
+    built("fake_program")
+}
+
 /// A GPU that a test changes: a copy of a capture, and what the fakes note about themselves.
 pub struct Gpu {
     path: PathBuf,

@@ -278,6 +278,16 @@ pub fn frame(machine: &dyn AnyMachine) -> Frame {
     }
 }
 
+/// A capture less its processes, which are no files: what a test that stages its files gives.
+pub fn without_processes(path: &Path) -> Capture {
+    let text = fs::read_to_string(path).unwrap();
+    let files = text.split_once("\n==> processes\n").map_or(text.as_str(), |(files, processes)| {
+        assert!(!processes.contains("\n==> "), "{}: they come last", path.display());
+        files
+    });
+    Capture::parse(files).unwrap()
+}
+
 /// Every capture of the suite. None at all is a failure of the suite.
 pub fn captures() -> Vec<(String, PathBuf)> {
     let mut all: Vec<_> = fs::read_dir(root().join("tests/captures"))

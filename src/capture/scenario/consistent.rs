@@ -2,12 +2,17 @@
 //! rules that docs/SCENARIOS.md states.
 
 use crate::model::gpu::{EventReason, Gpu};
-use crate::model::reading::Reading;
+use crate::model::reading::{Missing, Reading};
 use crate::model::snapshot::Snapshot;
+use crate::model::workload::{IS, Proc};
 use crate::units::{Bytes, Celsius, Count, Ratio};
+use std::collections::BTreeSet;
 
 /// The readings that follow others where they are not set themselves.
-pub(super) const TOGETHER: [&str; 13] = [
+pub(super) const TOGETHER: [&str; 16] = [
+    "processes.resident",
+    "meminfo.AnonPages",
+    "meminfo.SwapFree",
     "uptime.since_boot",
     "meminfo.MemFree",
     "meminfo.MemAvailable",
@@ -23,12 +28,93 @@ pub(super) const TOGETHER: [&str; 13] = [
     "gpu.event_reasons",
 ];
 
-/// Applies the rules to a snapshot in which the fields `touched` were set.
-pub(super) fn keep(now: &mut Snapshot, beginning: &Snapshot, touched: &[&str]) {
+/// Applies the rules to a snapshot in which the fields `touched` were set and the processes with the pids
+/// `over` have ended.
+pub(super) fn keep(
+    now: &mut Snapshot,
+    beginning: &Snapshot,
+    touched: &[&str],
+    over: &BTreeSet<u32>,
+) {
     let set = |id: &str| touched.contains(&id);
+    processes(now, beginning, &set, over);
     gpus(now, beginning, &set);
     pool(now, beginning, &set);
     blocks(now, beginning, &set);
+}
+
+/// A process that is over holds nothing on a GPU, and what processes take is in the sums of the kernel.
+fn processes(
+    now: &mut Snapshot,
+    beginning: &Snapshot,
+    set: &dyn Fn(&str) -> bool,
+    over: &BTreeSet<u32>,
+) {
+    for gpu in now.gpus.devices.iter_mut().flatten() {
+        if let Ok(rows) = &mut gpu.processes
+            && rows.iter().any(|process| over.contains(&process.pid))
+        {
+            rows.retain(|process| !over.contains(&process.pid));
+            gpu.recount();
+        }
+    }
+    let before = beginning.processes.list.as_deref().unwrap_or_default();
+    for proc in now.processes.list.iter_mut().flatten() {
+        let then = before.iter().find(|then| then.name == proc.name);
+        resident(proc, then, set("processes.resident"));
+        // Counters that nobody speaks of stand still.
+        if proc.cpu.is_ok() && proc.major_faults == Err(Missing::NotPresent) {
+            proc.major_faults = Ok(Count(0));
+        }
+    }
+    if now.processes.list.is_err() {
+        return;
+    }
+    let sum = |snapshot: &Snapshot, of: fn(&Proc) -> Reading<Bytes>| {
+        let list = snapshot.processes.list.iter().flatten();
+        list.filter_map(|proc| of(proc).ok()).map(|bytes| i128::from(bytes.0)).sum::<i128>()
+    };
+    let moved = |of| sum(now, of) - sum(beginning, of);
+    let (anonymous, swapped) = (moved(|p| p.anonymous), moved(|p| p.swap));
+    if !set("meminfo.AnonPages") {
+        plus(&mut now.meminfo.anon_pages, anonymous);
+    }
+    if !set("meminfo.SwapFree") {
+        plus(&mut now.meminfo.swap_free, -swapped);
+    }
+}
+
+/// Adds a change to what is there.
+fn plus(reading: &mut Reading<Bytes>, change: i128) {
+    if let Ok(bytes) = reading {
+        let sum = (i128::from(bytes.0) + change).clamp(0, i128::from(u64::MAX));
+        bytes.0 = u64::try_from(sum).unwrap_or(u64::MAX);
+    }
+}
+
+/// What is resident of a process is the sum of its parts: of one of which a part is said, the parts that
+/// are not are none.
+fn resident(proc: &mut Proc, then: Option<&Proc>, set: bool) {
+    let parts = |proc: &Proc| [proc.anonymous, proc.file, proc.shared];
+    if parts(proc).iter().all(Reading::is_err) {
+        return;
+    }
+    for part in [&mut proc.anonymous, &mut proc.file, &mut proc.shared] {
+        if *part == Err(Missing::NotPresent) {
+            *part = Ok(Bytes(0));
+        }
+    }
+    let sum = |proc: &Proc| -> i128 {
+        parts(proc).iter().flatten().map(|bytes| i128::from(bytes.0)).sum()
+    };
+    if proc.resident == Err(Missing::NotPresent) {
+        proc.resident = Ok(Bytes(0));
+        let all = sum(proc);
+        plus(&mut proc.resident, all);
+    } else if let (false, Some(then)) = (set, then) {
+        let change = sum(proc) - sum(then);
+        plus(&mut proc.resident, change);
+    }
 }
 
 /// The change of an amount since the beginning, where it was set.
@@ -50,13 +136,17 @@ fn charged(snapshot: &Snapshot) -> i128 {
 /// take is taken from them.
 fn pool(now: &mut Snapshot, beginning: &Snapshot, set: &dyn Fn(&str) -> bool) {
     let then = &beginning.meminfo;
-    let gpu = if set("gpu.process_memory") { charged(now) - charged(beginning) } else { 0 };
+    let gpu =
+        if set("gpu.process_memory") || set(IS) { charged(now) - charged(beginning) } else { 0 };
     let m = &mut now.meminfo;
-    let taken = gpu
-        + change(set("meminfo.AnonPages"), m.anon_pages, then.anon_pages)
-        + change(set("meminfo.SUnreclaim"), m.s_unreclaim, then.s_unreclaim)
-        + change(set("meminfo.PageTables"), m.page_tables, then.page_tables)
-        + change(set("meminfo.KernelStack"), m.kernel_stack, then.kernel_stack);
+    let taken =
+        gpu + change(
+            set("meminfo.AnonPages") || set("processes.anonymous") || set(IS),
+            m.anon_pages,
+            then.anon_pages,
+        ) + change(set("meminfo.SUnreclaim"), m.s_unreclaim, then.s_unreclaim)
+            + change(set("meminfo.PageTables"), m.page_tables, then.page_tables)
+            + change(set("meminfo.KernelStack"), m.kernel_stack, then.kernel_stack);
     let cached = change(set("meminfo.Cached"), m.cached, then.cached)
         + change(set("meminfo.Buffers"), m.buffers, then.buffers)
         + change(set("meminfo.SReclaimable"), m.s_reclaimable, then.s_reclaimable);

@@ -1,7 +1,9 @@
 //! The text of a scenario.
 
 use super::csv::Table;
+use super::kernel::KernelLine;
 use super::{Capture, Change, Course, Expectation, Hang, Kind, Owned, Place, Reboot, Scenario};
+use crate::capture::{kernel, processes};
 use crate::model::fields;
 use crate::model::reading::{Missing, Reading};
 use crate::model::source::Lane;
@@ -58,7 +60,10 @@ pub(super) fn draft(text: &str) -> Result<Draft<'_>, Wrong> {
         match line[SECTION.len()..].trim() {
             "timeline" => draft.timeline.extend(body),
             "expect" => draft.expect.extend(body),
-            title if title.starts_with('/') || title == "gpu" => {
+            title
+                if title.starts_with('/')
+                    || ["gpu", processes::TITLE, kernel::SECTION].contains(&title) =>
+            {
                 let mut body: Vec<&str> = body.iter().map(|(_, line)| *line).collect();
                 // One blank line before the next section is for the eye.
                 body.pop_if(|last| last.is_empty());
@@ -157,6 +162,8 @@ impl Draft<'_> {
             source: self.source.clone(),
             notes: Vec::new(),
             gpu: Vec::new(),
+            processes: None,
+            kernel: None,
             files: BTreeMap::new(),
         };
         let result = self
@@ -184,6 +191,7 @@ impl Draft<'_> {
             reboots: Vec::new(),
             expectations: Vec::new(),
             base,
+            kernel: Vec::new(),
             changes: Vec::new(),
         };
         for (number, line) in content(&self.timeline) {
@@ -212,6 +220,7 @@ impl Draft<'_> {
             }
         }
         scenario.changes.sort_by_key(|change| change.at);
+        scenario.kernel.sort_by_key(|line| line.at);
         scenario.reboots.sort_by_key(|reboot| reboot.at);
         Ok(scenario)
     }
@@ -228,19 +237,14 @@ impl Draft<'_> {
         let (when, rest) = line
             .split_once(char::is_whitespace)
             .ok_or_else(|| here(format!("expected \"TIME WHAT\", found {line:?}")))?;
-        let (at, until) = match when.split_once("..") {
-            Some((at, until)) => (time(at).map_err(here)?, Some(time(until).map_err(here)?)),
-            None => (time(when).map_err(here)?, None),
-        };
-        let end = until.unwrap_or(at);
-        if end > into.length {
-            let length = into.length.as_secs_f64();
-            return Err(here(format!(
-                "{when} goes past the scenario's length, which is {length} s"
-            )));
-        }
-        if until.is_some_and(|until| until <= at) {
-            return Err(here(format!("{when} goes backwards")));
+        let (at, until) = span(when, into.length).map_err(here)?;
+        let kernel = rest.trim().strip_prefix("kernel");
+        if let Some(text) = kernel.filter(|text| !text.starts_with(['.', '_'])) {
+            if until.is_some() {
+                return Err(here(format!("expected one time here, found {when:?}")));
+            }
+            into.kernel.push(KernelLine::parse(number, at, text).map_err(here)?);
+            return Ok(());
         }
         let words = words(rest).map_err(here)?;
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
@@ -277,7 +281,7 @@ impl Draft<'_> {
             }
             _ => {
                 let what = "expected READING = VALUE, READING = FROM -> TO, READING missing REASON, \
-                            table NAME ..., lane NAME hangs TIME or reboot clean|unclean down TIME";
+                            table NAME ..., kernel [x N] TEXT, lane NAME hangs TIME or reboot clean|unclean down TIME";
                 return Err(here(format!("{what}; found {rest:?}")));
             }
         }
@@ -377,6 +381,22 @@ fn words(text: &str) -> Result<Vec<String>, String> {
 fn time(text: &str) -> Result<Duration, String> {
     let seconds = Unit::Seconds.parse(text, "")?;
     Duration::try_from_secs_f64(seconds).map_err(|_| format!("expected a time, found {text:?}"))
+}
+
+/// `TIME` or `FROM..TO`, within a length.
+fn span(when: &str, length: Duration) -> Result<(Duration, Option<Duration>), String> {
+    let (at, until) = match when.split_once("..") {
+        Some((at, until)) => (time(at)?, Some(time(until)?)),
+        None => (time(when)?, None),
+    };
+    if until.unwrap_or(at) > length {
+        let length = length.as_secs_f64();
+        return Err(format!("{when} goes past the scenario's length, which is {length} s"));
+    }
+    if until.is_some_and(|until| until <= at) {
+        return Err(format!("{when} goes backwards"));
+    }
+    Ok((at, until))
 }
 
 fn place(line: usize, name: &str) -> Result<Place, String> {

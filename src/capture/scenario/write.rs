@@ -2,11 +2,12 @@
 
 use super::Beginning;
 use super::consistent::TOGETHER;
-use crate::capture::{Capture, Kind, SECTION};
+use crate::capture::{Capture, Kind, SECTION, kernel};
 use crate::model::fields::{self, Field};
 use crate::model::reading::{Missing, Reading, Value};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
+use crate::model::workload::IS;
 use crate::units::Unit;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,11 +18,12 @@ pub struct Diary {
     /// What was written last, by name.
     known: BTreeMap<String, String>,
     timeline: String,
+    kernel: kernel::Diary,
 }
 
 /// A reading as the timeline says it; none for one that it cannot say, or need not.
 ///
-/// Text is left out but for the free blocks: names and versions do not change while a machine is
+/// Text is left out but for the free blocks and what processes are: names and versions do not change while a machine is
 /// watched, and what a name may give away is masked in the capture.
 fn said(field: &Field, reading: Reading<Value<'_>>) -> Option<String> {
     // The exporter itself is no part of the machine; how many processes there are follows from them.
@@ -41,6 +43,7 @@ fn said(field: &Field, reading: Reading<Value<'_>>) -> Option<String> {
         Ok(Value::Uint(n)) => Some(format!("= {n}{unit}")),
         Ok(Value::Float(x)) => Some(format!("= {x}{unit}")),
         Ok(Value::Text(text)) if field.source == Source::Buddyinfo => Some(format!("= {text}")),
+        Ok(Value::Text(text)) if field.id == IS => Some(format!("= {text}")),
         Ok(Value::Text(_)) => None,
         Err(reason) => Some(format!("missing {}", reason.as_str())),
     }
@@ -58,6 +61,9 @@ fn each(snapshot: &Snapshot, mut out: impl FnMut(&Field, String, String)) {
     }
 }
 
+/// What there is of a process that can end. Its other readings end with it.
+const ENDS: [&str; 2] = ["gpu.process_memory[", "processes.is["];
+
 impl Diary {
     /// Begins with the machine as the capture has it.
     #[must_use]
@@ -71,7 +77,8 @@ impl Diary {
                 known.insert(name, text);
             }
         });
-        Self { known, timeline: String::new() }
+        let log = beginning.snapshot.kernel_log.as_deref().ok();
+        Self { known, timeline: String::new(), kernel: kernel::Diary::after(log) }
     }
 
     /// Adds what has changed until `time`.
@@ -85,9 +92,9 @@ impl Diary {
             }
             now.insert(name, text);
         });
-        // A process that has ended is the only thing that goes away by itself.
+        // Processes that have ended are the only things that go away by themselves.
         let gone = self.known.keys().filter(|name| {
-            name.starts_with("gpu.process_memory[") && !now.contains_key(name.as_str())
+            ENDS.iter().any(|what| name.starts_with(what)) && !now.contains_key(name.as_str())
         });
         for name in gone {
             let _ = writeln!(
@@ -97,6 +104,11 @@ impl Diary {
             );
         }
         self.known = now;
+        if let Ok(messages) = &snapshot.kernel_log {
+            for kernel::Fact { times, text, .. } in self.kernel.take(messages) {
+                let _ = writeln!(self.timeline, "{seconds}s kernel x {times} {text}");
+            }
+        }
     }
 
     /// The scenario so far.

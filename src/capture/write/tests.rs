@@ -1,5 +1,6 @@
 use super::*;
 use crate::capture::mask::Mask;
+use crate::model::reading::Missing;
 use crate::sources::gpu::{Notes, Pace};
 use crate::sources::{Files, Machine, ReadError, Recorder};
 use std::path::Path;
@@ -13,7 +14,13 @@ fn outcomes(list: &[(&str, Option<Result<&str, FileError>>)]) -> Outcomes {
 }
 
 fn recorded(files: Outcomes) -> Capture {
-    let recording = Recording { files, gpu: Vec::new(), notes: Vec::new() };
+    let recording = Recording {
+        files,
+        gpu: Vec::new(),
+        processes: None,
+        kernel_log: Err(Missing::NotPresent),
+        notes: Vec::new(),
+    };
     let capture = recording.into_capture("a test", &mut Mask::off());
     assert_eq!(Capture::parse(&capture.to_text()).unwrap(), capture, "{}", capture.to_text());
     capture
@@ -78,7 +85,13 @@ fn the_title_is_product_kernel_and_driver() {
     let of = |files: &[(&str, &str)], gpu: &[(&str, &str)]| {
         let list: Vec<_> = files.iter().map(|(path, text)| (*path, Some(Ok(*text)))).collect();
         let gpu = gpu.iter().map(|(k, v)| ((*k).to_owned(), (*v).to_owned())).collect();
-        let recording = Recording { files: outcomes(&list), gpu, notes: Vec::new() };
+        let recording = Recording {
+            files: outcomes(&list),
+            gpu,
+            processes: None,
+            kernel_log: Err(Missing::NotPresent),
+            notes: Vec::new(),
+        };
         recording.into_capture("a test", &mut Mask::off()).title
     };
     let box_of = [
@@ -143,7 +156,13 @@ fn an_answer_that_has_not_come_back_makes_a_machine_that_hangs() {
     notes.give_up(std::time::Duration::from_secs(9));
     let pairs = notes.taken().0;
     assert_eq!(pairs, [("init".to_owned(), "~9000 !999".to_owned())]);
-    let recording = Recording { files: Outcomes::new(), gpu: pairs, notes: Vec::new() };
+    let recording = Recording {
+        files: Outcomes::new(),
+        gpu: pairs,
+        processes: None,
+        kernel_log: Err(Missing::NotPresent),
+        notes: Vec::new(),
+    };
     let text = recording.into_capture("a test", &mut Mask::off()).to_text();
     Capture::parse(&text).unwrap();
 }

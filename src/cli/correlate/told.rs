@@ -4,7 +4,9 @@ use crate::export::plot::{self, Axis, Glyphs, Plot, Track};
 use crate::model::reading::Reading;
 use crate::model::samples::{SamplePoint, SampleSeries};
 use crate::model::throttle::ThrottleState;
-use crate::model::training::{Beside, Explained, LogFormat, Pace};
+use crate::model::training::{
+    Beside, Explained, Faster, LogFormat, Pace, ShortSpells, StretchKind,
+};
 use crate::units::{Bytes, Celsius, GIB, Hertz, Ratio, Seconds, Watts};
 use anyhow::bail;
 use jiff::Timestamp;
@@ -24,6 +26,8 @@ pub(super) enum Clock {
     Written(f64),
     /// The run begins when the samples show a busy GPU.
     Busy(f64),
+    /// Steps of which only tokens in a second are known fill the time from when the run began.
+    Rates(f64),
 }
 
 impl Clock {
@@ -31,7 +35,7 @@ impl Clock {
     pub(super) fn wall(&self, at: Duration) -> Duration {
         let by = match self {
             Self::Stamps => 0.0,
-            Self::Given(by) | Self::Written(by) | Self::Busy(by) => *by,
+            Self::Given(by) | Self::Written(by) | Self::Busy(by) | Self::Rates(by) => *by,
         };
         super::moved(at, by)
     }
@@ -42,6 +46,7 @@ impl Clock {
             Self::Given(_) => "given",
             Self::Written(_) => "file_time",
             Self::Busy(_) => "gpu_busy",
+            Self::Rates(_) => "token_rates",
         }
     }
 
@@ -51,6 +56,9 @@ impl Clock {
             Self::Given(_) => "as you said",
             Self::Written(_) => {
                 "estimated: the log's file was written last when its last step ended (--log-start says it better)"
+            }
+            Self::Rates(_) => {
+                "estimated: the log tells tokens per second alone (--log-start and --log-end say when it was)"
             }
             Self::Busy(_) => {
                 "estimated: the run begins when the samples show a busy GPU (--log-start says it better)"
@@ -68,6 +76,10 @@ pub(super) struct Told {
     pub pace: Pace,
     pub steady: Option<(Duration, Duration)>,
     pub explained: Vec<Explained>,
+    pub short: ShortSpells,
+    /// What is shorter is a short spell.
+    pub short_of: Seconds,
+    pub faster: Option<Faster>,
     pub step_times: Vec<(Duration, Seconds)>,
     pub series: SampleSeries,
     pub clock: Clock,
@@ -83,6 +95,11 @@ fn shown<T: std::fmt::Display>(reading: &Reading<T>) -> Option<String> {
 }
 
 impl Told {
+    /// Whether nothing is to be told of its pace.
+    pub(super) fn healthy(&self) -> bool {
+        self.explained.is_empty() && !self.short.many
+    }
+
     /// Samples of another time say nothing, and nobody should take that for "unexplained".
     pub(super) fn must_overlap(&self) -> anyhow::Result<()> {
         let (Some(first), Some(last)) = (self.series.points.first(), self.series.points.last())
@@ -169,28 +186,58 @@ impl Told {
             step(base),
             steady.unwrap_or_default()
         )?;
-        if self.explained.is_empty() {
-            return writeln!(out, "HEALTHY: no stretch of it was slow.\n");
-        }
         let lost: f64 = self.explained.iter().map(|e| e.stretch.lost.0).sum();
         let count = self.explained.len();
         let s = if count == 1 { "" } else { "es" };
-        writeln!(out, "SLOWED: {count} stretch{s}, {} lost.\n", Seconds(lost))
+        if count > 0 {
+            writeln!(out, "SLOWED: {count} stretch{s}, {} lost.", Seconds(lost))?;
+        } else if self.short.many {
+            writeln!(out, "SLOWED: by short spells alone.")?;
+        } else {
+            writeln!(out, "HEALTHY: no stretch of it was slow.")?;
+        }
+        self.beside_stretches(out)?;
+        writeln!(out)
+    }
+
+    /// What is no stretch and not nothing.
+    fn beside_stretches(&self, out: &mut String) -> std::fmt::Result {
+        let ShortSpells { count, together, lost, .. } = self.short;
+        if count > 0 {
+            let s = if count == 1 { "" } else { "s" };
+            writeln!(
+                out,
+                "{count} short slow spell{s} (under {} each), together {together}; {lost} lost.",
+                self.short_of
+            )?;
+        }
+        if let Some(Faster { from, ratio }) = self.faster {
+            writeln!(
+                out,
+                "Faster later: {ratio:.2} times as fast from {} on; its first steady minutes may themselves have been slow.",
+                self.after(from)
+            )?;
+        }
+        Ok(())
     }
 
     fn stretch(&self, out: &mut String, e: &Explained) -> std::fmt::Result {
         let (s, base) = (&e.stretch, self.pace.baseline.map_or(0.0, |Seconds(s)| s));
-        writeln!(
-            out,
-            "{} to {} into the run ({} on): steps took {}, {:.2} times as long; {} steps, {} lost",
-            self.after(s.from),
-            self.after(s.to),
-            self.date(s.from),
-            step(base * s.ratio),
-            s.ratio,
-            s.steps,
-            s.lost
-        )?;
+        let (from, to, date) = (self.after(s.from), self.after(s.to), self.date(s.from));
+        let lost = s.lost;
+        if s.kind == StretchKind::Stall {
+            let silent = Seconds(s.to.saturating_sub(s.from).as_secs_f64());
+            writeln!(
+                out,
+                "{from} to {to} into the run ({date} on): STALL, no report for {silent}; {lost} lost"
+            )?;
+        } else {
+            let (each, ratio, steps) = (step(base * s.ratio), s.ratio, s.steps);
+            writeln!(
+                out,
+                "{from} to {to} into the run ({date} on): steps took {each}, {ratio:.2} times as long; {steps} steps, {lost} lost"
+            )?;
+        }
         for (cause, evidence) in &e.causes {
             // A piece of evidence a line, as in the status.
             writeln!(out, "  {}: {}", cause.as_str(), evidence.replace("; ", "\n    "))?;
@@ -234,7 +281,9 @@ impl Told {
             .iter()
             .map(|e| {
                 let causes: Vec<&str> = e.causes.iter().map(|(cause, _)| cause.as_str()).collect();
-                if causes.is_empty() { "unexplained".to_owned() } else { causes.join(", ") }
+                let stall = e.stretch.kind == StretchKind::Stall;
+                let nothing = if stall { "stall" } else { "unexplained" };
+                if causes.is_empty() { nothing.to_owned() } else { causes.join(", ") }
             })
             .collect();
         let stretches: Vec<plot::Stretch<'_>> = self
@@ -259,8 +308,7 @@ impl Told {
 
     pub(super) fn json(&self) -> Vec<u8> {
         let at = |at: Duration| at.as_secs_f64();
-        let healthy = self.explained.is_empty();
-        let verdict = match (self.pace.baseline, healthy) {
+        let verdict = match (self.pace.baseline, self.healthy()) {
             (Err(_), _) => "unknown",
             (_, true) => "healthy",
             (_, false) => "slowed",
@@ -276,6 +324,13 @@ impl Told {
             "steady": self.steady.map(|(from, to)| json!({"from": at(from), "to": at(to)})),
             "lost_seconds": self.explained.iter().map(|e| e.stretch.lost.0).sum::<f64>(),
             "stretches": self.explained.iter().map(stretch_json).collect::<Vec<Value>>(),
+            "short_spells": {
+                "count": self.short.count,
+                "seconds": self.short.together.0,
+                "lost_seconds": self.short.lost.0,
+                "slowed": self.short.many,
+            },
+            "faster_later": self.faster.map(|f| json!({"from": at(f.from), "ratio": f.ratio})),
             "remarks": self.remarks,
         });
         let mut out = serde_json::to_vec_pretty(&document).unwrap_or_default();
@@ -286,6 +341,7 @@ impl Told {
 
 fn stretch_json(e: &Explained) -> Value {
     json!({
+        "kind": e.stretch.kind.as_str(),
         "from": e.stretch.from.as_secs_f64(),
         "to": e.stretch.to.as_secs_f64(),
         "ratio": e.stretch.ratio,
@@ -300,6 +356,8 @@ fn stretch_json(e: &Explained) -> Value {
 fn beside_json(b: &Beside) -> Value {
     let states: serde_json::Map<String, Value> =
         b.states.iter().map(|(state, share)| (state.as_str().to_owned(), json!(share))).collect();
+    let jobs: serde_json::Map<String, Value> =
+        b.jobs.iter().map(|(state, share)| (state.as_str().to_owned(), json!(share))).collect();
     json!({
         "celsius": b.temperature.ok().map(|Celsius(c)| c),
         "peak_celsius": b.peak.ok().map(|Celsius(c)| c),
@@ -309,22 +367,25 @@ fn beside_json(b: &Beside) -> Value {
         "available_min_bytes": b.available.ok().map(|bytes| bytes.0),
         "states": states,
         "evidence": b.evidence,
+        "contention": jobs,
     })
+}
+
+/// Whether a state held for the larger part of a time.
+fn mostly(beside: &Beside, state: ThrottleState) -> bool {
+    beside.states.first().is_some_and(|(most, share)| *most == state && *share >= 0.5)
 }
 
 /// Why nothing is named.
 fn nothing(e: &Explained) -> &'static str {
-    let unknown = |beside: &Beside| {
-        let (state, share) =
-            beside.states.first().copied().unwrap_or((ThrottleState::Unknown, 1.0));
-        state == ThrottleState::Unknown && share >= 0.5
-    };
     if e.during.states.is_empty() {
         "there are no samples of it"
     } else if e.before.states.is_empty() {
         "there are no samples of the steady minutes to compare it with"
-    } else if unknown(&e.during) {
+    } else if mostly(&e.during, ThrottleState::Unknown) {
         "the samples tell too little: utilization and power are needed, clocks help"
+    } else if e.stretch.kind == StretchKind::Stall && mostly(&e.during, ThrottleState::Idle) {
+        "the GPU was idle: the run waited for something that the samples do not show"
     } else {
         "nothing in the samples accounts for it"
     }
@@ -354,5 +415,11 @@ fn line(b: &Beside) -> String {
         .iter()
         .map(|(state, share)| format!("{} {}", state.as_str(), Ratio(*share)))
         .collect();
-    format!("{}; {}", parts.join(", "), states.join(", "))
+    let jobs: Vec<String> = b
+        .jobs
+        .iter()
+        .map(|(state, share)| format!("{} {}", state.as_str(), Ratio(*share)))
+        .collect();
+    let jobs = if jobs.is_empty() { String::new() } else { format!("; jobs {}", jobs.join(", ")) };
+    format!("{}; {}{jobs}", parts.join(", "), states.join(", "))
 }

@@ -8,6 +8,7 @@ mod activity;
 mod board;
 mod cuda;
 mod identity;
+mod kernel_log;
 mod memory;
 mod observed;
 mod outcome;
@@ -94,6 +95,7 @@ const CHECKS: &[Check] = &[
     memory::PAGE_POOLS,
     board::FAN,
     activity::UTILIZATION,
+    kernel_log::KERNEL_LOG,
 ];
 
 impl Check {

@@ -1,4 +1,5 @@
 use super::*;
+use crate::model::training::StretchKind;
 use crate::units::Seconds;
 
 const START: u64 = 1_764_000_000;
@@ -30,7 +31,8 @@ fn busy(watts: f64, celsius: f64, mega: f64) -> SamplePoint {
 }
 
 fn slow(from: u64, to: u64) -> Stretch {
-    Stretch { from: at(from), to: at(to), ratio: 2.0, steps: 100, lost: Seconds(1.0) }
+    let kind = StretchKind::Slow;
+    Stretch { kind, from: at(from), to: at(to), ratio: 2.0, steps: 100, lost: Seconds(1.0) }
 }
 
 fn explained(points: &[SamplePoint]) -> Explained {

@@ -6,18 +6,30 @@ struct Log {
     t: Thresholds,
     at: Duration,
     number: u64,
+    /// Whether each report tells how long its step took, as Megatron's does.
+    told: bool,
+    each: f64,
 }
 
 impl Log {
     fn new() -> Self {
         let at = Duration::from_secs(1_764_000_000);
-        let mut log = Self { state: State::default(), t: Thresholds::default(), at, number: 0 };
+        let mut log = Self {
+            state: State::default(),
+            t: Thresholds::default(),
+            at,
+            number: 0,
+            told: false,
+            each: 0.0,
+        };
         log.report();
         log
     }
 
     fn report(&mut self) {
-        let step = Step { wall: Some(self.at), number: Some(self.number), ..Step::default() };
+        let seconds = Some(Seconds(self.each)).filter(|_| self.told && self.each > 0.0);
+        let step =
+            Step { wall: Some(self.at), number: Some(self.number), seconds, ..Step::default() };
         self.state.take(&step, &self.t);
     }
 
@@ -26,7 +38,8 @@ impl Log {
         let until = self.at + Duration::from_secs_f64(seconds);
         while self.at < until {
             self.number += 1;
-            self.at += Duration::from_secs_f64(each(self.number));
+            self.each = each(self.number);
+            self.at += Duration::from_secs_f64(self.each);
             self.report();
         }
         self
@@ -285,4 +298,213 @@ fn short_steps_are_taken_together() {
     }
     assert!(state.kept.len() < 700, "{}", state.kept.len());
     assert!(state.pace(&t).baseline.is_ok_and(|Seconds(s)| (s - 0.001).abs() < 1e-6));
+}
+
+/// A step that hangs for an hour is a stretch of its own, whatever tells the time of the steps.
+#[test]
+fn an_hour_without_a_step_is_a_stall() {
+    for told in [false, true] {
+        let mut log = Log::new();
+        log.told = told;
+        log.run(hours(1.0), |_| 4.0);
+        log.at += Duration::from_secs(3600);
+        log.run(hours(0.5), |_| 4.0);
+        let began = Duration::from_secs(1_764_000_000);
+        let [stall] = log.stretches()[..] else { panic!("{told}: {:?}", log.stretches()) };
+        assert_eq!(stall.kind, StretchKind::Stall);
+        assert_eq!(stall.from.saturating_sub(began), Duration::from_secs(3600));
+        assert_eq!(stall.to.saturating_sub(began), Duration::from_secs(7204));
+        assert!((stall.lost.0 - 3600.0).abs() < 1e-6 && stall.steps == 1, "{stall:?}");
+        assert_eq!(log.state.total(&log.t), (1, 3600.0));
+    }
+}
+
+/// At its limit in seconds and in steps, one second either side.
+#[test]
+fn limits_of_a_stall() {
+    for (each, pause, stalls) in
+        [(4.0, 600.0, 1), (4.0, 599.0, 0), (60.0, 1200.0, 1), (60.0, 1199.0, 0)]
+    {
+        let mut log = Log::new();
+        log.run(hours(1.0), |_| each);
+        log.at += Duration::from_secs_f64(pause);
+        log.run(hours(1.0), |_| each);
+        assert_eq!(log.stretches().len(), stalls, "{each} {pause}");
+    }
+}
+
+/// Evaluations of a quarter of an hour at equal distances are the run's own; one that hangs is not.
+#[test]
+fn a_pause_that_comes_at_equal_distances_is_no_stall() {
+    let mut log = Log::new();
+    log.run(hours(6.0), |n| if n % 300 == 0 { 900.0 } else { 4.0 });
+    assert_eq!(log.stretches(), []);
+    assert!(log.state.patience(&log.t).is_some_and(|limit| limit.as_secs() == 1350));
+    log.run(hours(1.2), |n| if n % 300 == 150 { 850.0 } else { 4.0 });
+    assert_eq!(log.stretches().len(), 2, "{:?}", log.stretches());
+    assert!(log.stretches().iter().all(|stretch| stretch.kind == StretchKind::Stall));
+}
+
+/// A log that ends is no stall, and neither is a server that nobody asks.
+#[test]
+fn silence_alone_is_no_stall() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0);
+    log.at += Duration::from_secs(7200);
+    log.state.end(&log.t);
+    assert_eq!(log.stretches(), []);
+    let t = Thresholds::default();
+    let mut state = State::default();
+    for n in 0..2000_u64 {
+        let night = if n > 1000 { 36_000 } else { 0 };
+        let wall = Some(Duration::from_secs(1_764_000_000 + n * 3 + night));
+        state.take(&Step { wall, tokens_per_second: Some(40.0), ..Step::default() }, &t);
+    }
+    assert_eq!(state.stretches(&t), []);
+}
+
+/// A stall just before the log's last line is one all the same.
+#[test]
+fn a_stall_before_the_last_step_is_told() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0).run(3600.0, |_| 3604.0);
+    log.state.end(&log.t);
+    assert_eq!(log.stretches().len(), 1);
+}
+
+/// A stall, and steps that are slow behind it: both are told, and the time is counted once.
+#[test]
+fn a_stall_within_a_slow_stretch_is_counted_once() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0).run(hours(0.5), |_| 8.0);
+    log.at += Duration::from_secs(3600);
+    log.run(hours(0.5), |_| 8.0);
+    let kinds: Vec<StretchKind> = log.stretches().iter().map(|stretch| stretch.kind).collect();
+    assert_eq!(kinds, [StretchKind::Slow, StretchKind::Stall]);
+    let (_, lost) = log.state.total(&log.t);
+    // The step that hung took 8 s of its own, 4 s of which the stall holds.
+    assert!((lost - (1800.0 + 3600.0 + 4.0)).abs() < 1e-6, "{lost}");
+}
+
+/// Evaluations within a slow stretch are not time that slow steps cost.
+#[test]
+fn time_lost_is_time_of_steps() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0);
+    let from = log.number;
+    log.run(hours(1.0), |n| if (n - from).is_multiple_of(50) { 8.0 + 90.0 } else { 8.0 });
+    let [slow] = log.stretches()[..] else { panic!("{:?}", log.stretches()) };
+    let steps = log.number - from;
+    assert_eq!(slow.steps, steps);
+    assert!(
+        (slow.lost.0 - f64::from(u32::try_from(steps).unwrap()) * 4.0).abs() < 1e-6,
+        "{slow:?}"
+    );
+}
+
+/// Steps that take three times as long from one to the next are slow from the first of them on.
+#[test]
+fn a_sudden_change_is_no_pause() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0).run(hours(0.5), |_| 12.0);
+    let [slow] = log.stretches()[..] else { panic!("{:?}", log.stretches()) };
+    assert_eq!(slow.from.as_secs(), 1_764_003_600);
+    assert!((slow.ratio - 3.0).abs() < 1e-9 && slow.steps == 150, "{slow:?}");
+}
+
+/// A server's report is of many tokens: they are what time was lost in, and what a clock is made of.
+#[test]
+fn a_report_of_tokens_covers_all_of_them() {
+    let t = Thresholds::default();
+    for stamped in [true, false] {
+        let mut state = State::default();
+        let mut at = Duration::from_secs(1_764_000_000);
+        for n in 0..1200_u64 {
+            let each = if n < 800 { 0.025 } else { 0.05 };
+            at += Duration::from_secs_f64(each * 100.0);
+            let seconds = Some(Seconds(each));
+            let wall = Some(at).filter(|_| stamped);
+            state.take(&Step { wall, seconds, count: Some(100), ..Step::default() }, &t);
+        }
+        let [slow] = state.stretches(&t)[..] else { panic!("{:?}", state.stretches(&t)) };
+        assert!((slow.lost.0 - 400.0 * 2.5).abs() < 1e-6 && slow.steps == 40_000, "{slow:?}");
+        let (from, to) = state.span().unwrap();
+        assert!((to.saturating_sub(from).as_secs_f64() - 4000.0).abs() < 0.1, "{stamped}");
+    }
+}
+
+/// Short spells are no stretch; they are counted, and a run that has many of them is told.
+#[test]
+fn short_spells_are_added_up() {
+    for (between, many) in [(1500.0, false), (700.0, true)] {
+        let mut log = Log::new();
+        log.run(hours(0.5), |_| 4.0);
+        for _ in 0..10 {
+            log.run(between, |_| 4.0).run(96.0, |_| 8.0);
+        }
+        log.run(300.0, |_| 4.0);
+        let short = log.state.short_spells(&log.t);
+        assert_eq!((log.stretches().len(), short.count, short.many), (0, 10, many), "{short:?}");
+        assert!((short.together.0 - 960.0).abs() < 1e-6, "{short:?}");
+        assert!((short.lost.0 - 480.0).abs() < 1e-6, "{short:?}");
+    }
+}
+
+/// Slow from its start, and faster later: its own steady minutes may be no measure.
+#[test]
+fn a_run_that_gets_faster_is_told() {
+    for (later, faster) in [(4.0, true), (8.0 / 1.2 + 0.01, false)] {
+        let mut log = Log::new();
+        log.run(hours(1.0), |_| 8.0).run(hours(1.0), |_| later);
+        let told = log.state.faster();
+        assert_eq!(told.is_some(), faster, "{told:?}");
+        assert!(told.is_none_or(|told| (told.ratio - 2.0).abs() < 1e-9), "{told:?}");
+        assert_eq!(log.stretches(), []);
+    }
+}
+
+/// A stall before the pace is known is told when it is, and its hour is none of the steady minutes.
+#[test]
+fn a_stall_in_the_first_minutes_is_told_later() {
+    let mut log = Log::new();
+    log.run(300.0, |_| 4.0);
+    log.at += Duration::from_secs(3600);
+    log.run(hours(0.1), |_| 4.0);
+    assert_eq!(log.pace().baseline, Err(Missing::Pending), "six minutes are too few");
+    log.run(hours(0.5), |_| 4.0);
+    let [stall] = log.stretches()[..] else { panic!("{:?}", log.stretches()) };
+    assert!((stall.lost.0 - 3600.0).abs() < 1e-6, "{stall:?}");
+    let began = Duration::from_secs(1_764_000_000);
+    assert!(log.state.steady().is_some_and(|(from, _)| from >= began + Duration::from_secs(3900)));
+}
+
+/// The last step of a run hangs, and another run begins in the same log.
+#[test]
+fn a_stall_before_another_run_is_told() {
+    let mut log = Log::new();
+    log.run(hours(1.0), |_| 4.0).run(3600.0, |_| 3604.0);
+    log.number = 0;
+    log.report();
+    log.run(hours(1.0), |_| 4.0);
+    assert_eq!(log.stretches().len(), 1, "{:?}", log.stretches());
+}
+
+/// Ten steps a report, which tells their mean or not.
+#[test]
+fn a_stall_among_reports_of_ten_steps_is_told() {
+    for told in [false, true] {
+        let mut log = Log::new();
+        log.told = told;
+        let mut report = |seconds: f64| {
+            log.number += 10;
+            log.each = seconds / 10.0;
+            log.at += Duration::from_secs_f64(seconds);
+            log.report();
+        };
+        (0..90).for_each(|_| report(40.0));
+        report(3640.0);
+        (0..90).for_each(|_| report(40.0));
+        let [stall] = log.stretches()[..] else { panic!("{told}: {:?}", log.stretches()) };
+        assert!(stall.kind == StretchKind::Stall && (stall.lost.0 - 3600.0).abs() < 1e-6);
+    }
 }

@@ -160,13 +160,21 @@ fn set_process(gpu: &mut Gpu, pid: u32, value: Reading<Value<'_>>) -> bool {
             }
         }
     }
-    for &which in ProcessList::ALL {
-        let rows = list.iter().filter(|process| process.lists[which as usize]).count();
-        if let Ok(listed) = &mut gpu.listed[which as usize] {
-            *listed = Count(rows as u64);
+    gpu.recount();
+    true
+}
+
+impl Gpu {
+    /// Counts the rows of the lists anew, after some have come or gone.
+    pub(crate) fn recount(&mut self) {
+        for &which in ProcessList::ALL {
+            let all = self.processes.iter().flatten();
+            let rows = all.filter(|process| process.lists[which as usize]).count();
+            if let Ok(listed) = &mut self.listed[which as usize] {
+                *listed = Count(rows as u64);
+            }
         }
     }
-    true
 }
 
 /// Rows of the field table.

@@ -1,5 +1,6 @@
 //! Which column of a table holds what.
 
+use crate::model::contention::ContentionState;
 use crate::model::gpu::{ClockKind, EventReason};
 use crate::model::reading::{Missing, Quantity, Reading, Value};
 use crate::model::samples::{SampleOrigin, SamplePoint};
@@ -33,6 +34,7 @@ enum Figure {
     ThermalSeconds,
     Available,
     Throttle,
+    Contention,
 }
 
 /// nvidia-smi's fields, each with the unit of its plain numbers. Of several for one figure, the first that
@@ -79,8 +81,9 @@ const READINGS: &[(Figure, &str, &str)] = &[
     (Figure::ThermalSeconds, "gpu.event_seconds", EventReason::HwThermal.as_str()),
     (Figure::Throttle, "gpu.throttle", ""),
 ];
-/// Our own column of the box.
-const AVAILABLE: &str = "meminfo.MemAvailable";
+/// Our own columns of the box.
+const OF_THE_BOX: [(Figure, &str); 2] =
+    [(Figure::Available, "meminfo.MemAvailable"), (Figure::Contention, "jobs.contention")];
 
 /// A column that is used.
 #[derive(Clone, Debug)]
@@ -169,7 +172,7 @@ impl Columns {
         } else {
             fields.chain(readings).collect()
         };
-        used.extend(find(Figure::Available, AVAILABLE, ""));
+        used.extend(OF_THE_BOX.iter().filter_map(|&(figure, name)| find(figure, name, "")));
         // Where there is no mask, one is made of those reasons that were asked for.
         if !used.iter().any(|column| column.figure == Figure::Reasons) {
             let names =
@@ -281,6 +284,11 @@ impl Column {
                 into.throttle =
                     absent(text).is_none_or(|_| text == "unknown").then(|| text.to_owned());
             }
+            // A state that this version does not know tells nothing.
+            Figure::Contention => {
+                let known = ContentionState::ALL.iter().find(|state| state.as_str() == text);
+                into.contention = known.copied();
+            }
         }
         Ok(())
     }
@@ -294,17 +302,16 @@ mod tests {
     /// The names are the tables' own.
     #[test]
     fn our_columns_are_readings_and_verdicts() {
-        for (figure, id, _) in READINGS {
-            if *figure == Figure::Throttle {
-                let named = |v: &crate::catalog::verdicts::Verdict| v.name == *id;
+        let of_gpus = READINGS.iter().map(|(figure, id, _)| (*figure, *id));
+        for (figure, id) in of_gpus.chain(OF_THE_BOX) {
+            if matches!(figure, Figure::Throttle | Figure::Contention) {
+                let named = |v: &crate::catalog::verdicts::Verdict| v.name == id;
                 assert!(crate::catalog::verdicts::VERDICTS.iter().any(named), "{id}");
             } else {
                 assert!(fields::named(id).is_some(), "{id}");
             }
         }
-        assert!(
-            fields::named(AVAILABLE)
-                .is_some_and(|(field, _)| field.unit == crate::units::Unit::Bytes)
-        );
+        let available = fields::named(OF_THE_BOX[0].1).map(|(field, _)| field.unit);
+        assert_eq!(available, Some(crate::units::Unit::Bytes));
     }
 }

@@ -47,12 +47,18 @@ fn put(point: &mut SamplePoint, part: &SamplePart, value: f64) {
                 point.throttle = Some(state.clone());
             }
         }
+        SamplePart::Contention(state) => {
+            if on {
+                point.contention = Some(*state);
+            }
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::model::contention::ContentionState;
     use crate::model::gpu::EventReason;
     use crate::model::reading::Missing;
     use crate::units::{Bytes, Celsius};
@@ -72,12 +78,15 @@ mod tests {
             reason(EventReason::SwPowerCap, 1.0),
             (SamplePart::Throttle("idle".to_owned()), vec![(at(10), 0.0)]),
             (SamplePart::Throttle("nominal".to_owned()), vec![(at(10), 1.0)]),
+            (SamplePart::Contention(ContentionState::Evicting), vec![(at(10), 0.0)]),
+            (SamplePart::Contention(ContentionState::Shared), vec![(at(10), 1.0)]),
         ]);
         let [first, second, third] = points.as_slice() else { panic!("{points:?}") };
         assert_eq!(first.temperature, Ok(Celsius(48.0)));
         assert_eq!(first.thermal_seconds, Ok(Seconds(7.0)));
         assert_eq!(first.reasons, Ok(EventReason::SwPowerCap.bit()));
         assert_eq!(first.throttle.as_deref(), Some("nominal"));
+        assert_eq!((first.contention, third.contention), (Some(ContentionState::Shared), None));
         assert_eq!(second.temperature, Err(Missing::NotPresent));
         assert_eq!(second.available, Ok(Bytes(1_000_000_000)));
         assert_eq!((third.wall, third.reasons), (at(30), Err(Missing::NotPresent)));

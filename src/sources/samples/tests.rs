@@ -260,3 +260,21 @@ proptest! {
         }
     }
 }
+
+/// The column of the jobs, which files of earlier versions lack; a word of a later one tells nothing.
+#[test]
+fn the_column_of_the_jobs_is_read_where_there_is_one() {
+    let series = parse(
+        "timestamp,temperature.gpu,power.draw,jobs.contention\n\
+         2026/11/24 14:08:25.751, 48, 11.40 W, overcommitted\n\
+         2026/11/24 14:08:26.751, 48, 11.40 W, unknown\n\
+         2026/11/24 14:08:27.751, 48, 11.40 W, peaceful\n\
+         2026/11/24 14:08:28.751, 48, 11.40 W, [N/A]\n",
+    )
+    .unwrap();
+    let told: Vec<_> = series.points.iter().map(|point| point.contention).collect();
+    use crate::model::contention::ContentionState::{Overcommitted, Unknown};
+    assert_eq!(told, [Some(Overcommitted), Some(Unknown), None, None]);
+    let without = sample("samples/extended.csv", None);
+    assert!(without.points.iter().all(|point| point.contention.is_none()));
+}

@@ -211,9 +211,11 @@ pub(super) enum Place {
 }
 
 impl Bars {
-    /// Of these, the one that ran longest alone.
-    pub(super) fn longest(&self) -> Self {
-        Self { only: self.longest, ..Self::default() }
+    /// For reading the log again: if they changed their mind, the one that ran longest alone, and if not
+    /// what they were at the beginning.
+    pub(super) fn again(&self) -> Self {
+        let only = if self.revised { self.longest } else { self.only };
+        Self { only, ..Self::default() }
     }
 
     /// A training step's report stands beside the last bar: if the run's is done, that one is.

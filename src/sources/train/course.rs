@@ -1,5 +1,6 @@
 //! The order of steps: which of several reports counts, and where a run begins anew.
 
+use super::weave::Weave;
 use crate::model::training::{LogRemark, Step};
 use std::time::Duration;
 
@@ -19,6 +20,7 @@ pub(super) struct Course {
     ranks: Vec<u64>,
     resumed: Vec<u64>,
     seen: Seen,
+    weave: Weave,
 }
 
 /// What any of the steps had.
@@ -34,6 +36,16 @@ struct Seen {
 }
 
 impl Course {
+    /// Of a log in which two runs are known to write from a line on.
+    pub(super) fn woven(from: u64) -> Self {
+        Self { weave: Weave::known(from), ..Self::default() }
+    }
+
+    /// From which line on two runs write.
+    pub(super) const fn weaves(&self) -> Option<u64> {
+        self.weave.from()
+    }
+
     /// The lowest rank that reports.
     pub(super) fn lowest(&self) -> Option<u32> {
         self.lowest
@@ -106,6 +118,12 @@ impl Course {
     fn follows(&mut self, step: &Step, epochs: bool) -> bool {
         let Some(last) = self.last else { return true };
         let (Some(number), Some(before)) = (step.number, last.number) else { return true };
+        if number != before && !(epochs && last.of == Some(before)) {
+            let first = self.weave.first(step.line, number, Some(before));
+            if !first {
+                return false;
+            }
+        }
         if number == before {
             // A bar drawn again, or another process that says the same, unless it tells more.
             return (step.seconds.is_some() && last.seconds.is_none())
@@ -140,7 +158,11 @@ impl Course {
             (smoothed && !seconds && !wall, LogRemark::SmoothedOnly),
             (left_out > 0, LogRemark::LeftOut(left_out)),
         ];
-        let resumed = self.resumed.iter().map(|line| LogRemark::Resumed(*line));
-        told.into_iter().filter(|(so, _)| *so).map(|(_, remark)| remark).chain(resumed).collect()
+        let woven = self.weave.from();
+        // What looks like a run that begins anew is the other one.
+        let resumed = self.resumed.iter().filter(|line| woven.is_none_or(|from| **line < from));
+        let resumed = resumed.map(|line| LogRemark::Resumed(*line));
+        let told = told.into_iter().filter(|(so, _)| *so).map(|(_, remark)| remark);
+        told.chain(woven.map(LogRemark::Interleaved)).chain(resumed).collect()
     }
 }

@@ -18,7 +18,8 @@ mod lookalike;
 mod prefix;
 mod reader;
 mod scan;
-mod stamp;
+pub(super) mod stamp;
+mod weave;
 mod words;
 
 pub use fields::{FieldNames, Pattern};
@@ -170,13 +171,17 @@ pub fn parse(bytes: &[u8], hints: Hints) -> Result<TrainLog, LogError> {
         }
     }
     let only = if hints.pattern.is_some() { Some(LogFormat::Pattern) } else { hints.format };
-    let (mut reader, mut steps) = run(bytes, hints.clone(), Bars::default());
+    let (mut reader, mut steps) = run(bytes, hints.clone(), Bars::default(), None);
     // What the end of the log says of its beginning.
     if reader.revised || reader.bars.revised || reader.years() > 0 {
-        let format = hints.format.or(reader.format().filter(|_| reader.revised));
-        let year = hints.year.saturating_sub(reader.years());
-        let bars = if reader.bars.revised { reader.bars.longest() } else { Bars::default() };
-        (reader, steps) = run(bytes, Hints { format, year, ..hints }, bars);
+        let again = reader.again(hints.clone());
+        let bars = reader.bars.again();
+        (reader, steps) = run(bytes, again, bars, None);
+    }
+    if let Some(from) = reader.course.weaves() {
+        let again = reader.again(hints);
+        let bars = reader.bars.again();
+        (reader, steps) = run(bytes, again, bars, Some(from));
     }
     if reader.measured {
         steps.retain(|step| step.seconds.is_some());
@@ -193,9 +198,10 @@ pub fn parse(bytes: &[u8], hints: Hints) -> Result<TrainLog, LogError> {
     Ok(TrainLog { format, steps, remarks: reader.remarks() })
 }
 
-fn run(bytes: &[u8], hints: Hints, bars: Bars) -> (Reader, Vec<Step>) {
+fn run(bytes: &[u8], hints: Hints, bars: Bars, woven: Option<u64>) -> (Reader, Vec<Step>) {
     let (mut reader, mut steps) = (Reader::new(hints), Vec::new());
     reader.bars = bars;
+    reader.course = woven.map(Course::woven).unwrap_or_default();
     reader.bytes(bytes, |step| steps.push(step));
     reader.end(|step| steps.push(step));
     (reader, steps)

@@ -132,7 +132,20 @@ impl Reader {
     /// What is to be known of the steps so far.
     #[must_use]
     pub fn remarks(&self) -> Vec<LogRemark> {
-        self.course.remarks(self.left_out)
+        let doubled = self.clock.doubled.then_some(LogRemark::DoubledHour);
+        self.course.remarks(self.left_out).into_iter().chain(doubled).collect()
+    }
+
+    /// Whether two runs write into the log.
+    #[must_use]
+    pub fn interleaved(&self) -> bool {
+        self.course.weaves().is_some()
+    }
+
+    /// What is known for reading the log again: the format, and the year in which it begins.
+    pub(super) fn again(&self, hints: Hints) -> Hints {
+        let format = self.hints.format.or(self.format.filter(|_| self.revised));
+        Hints { format, year: hints.year.saturating_sub(self.years()), ..hints }
     }
 
     /// How many years ended among stamps without one.

@@ -2,16 +2,18 @@
 
 use super::scan::{digits, duration, number};
 use jiff::civil::DateTime;
-use jiff::tz::{Offset, TimeZone};
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
 use std::time::Duration;
 
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const DAY: Duration = Duration::from_secs(86_400);
+/// In a doubled hour, a stamp that is earlier than the one before by more than this is of the second pass.
+const SECOND_PASS: Duration = Duration::from_secs(60);
 
 /// A stamp as it is written.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Stamp {
+pub(in crate::sources) enum Stamp {
     /// Year (where told), month, day; the time of the day; the offset from UTC in seconds (where told).
     Date { year: Option<i16>, month: i8, day: i8, time: Duration, offset: Option<i32> },
     /// The time of a day that nobody knows.
@@ -24,7 +26,7 @@ pub(super) enum Stamp {
 
 /// What a stamp means.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum When {
+pub(in crate::sources) enum When {
     /// Since 1970, and what was assumed for it.
     Wall { at: Duration, zone_assumed: bool, year_assumed: bool },
     /// Since the run, or its log, began.
@@ -32,7 +34,7 @@ pub(super) enum When {
 }
 
 /// A stamp at the start of a text, and the rest.
-pub(super) fn stamp(text: &str) -> Option<(Stamp, &str)> {
+pub(in crate::sources) fn stamp(text: &str) -> Option<(Stamp, &str)> {
     let (stamp, rest) = llama(text)
         .or_else(|| epoch(text))
         .or_else(|| dated(text))
@@ -155,7 +157,7 @@ fn llama(text: &str) -> Option<(Stamp, &str)> {
 /// Gives stamps their meaning. Knows what the lines before told, for stamps that leave something out:
 /// without a year they go on into the next one, without a date into the next day.
 #[derive(Clone, Debug)]
-pub(super) struct Clock {
+pub(in crate::sources) struct Clock {
     zone: TimeZone,
     year: i16,
     month: Option<i8>,
@@ -163,14 +165,17 @@ pub(super) struct Clock {
     of_day: Option<(Duration, Duration, u32)>,
     /// How many years have ended on the way.
     pub(super) years: i16,
+    /// The last time without a zone, and whether one lay in an hour that comes twice.
+    last: Option<Duration>,
+    pub(super) doubled: bool,
 }
 
 impl Clock {
-    pub(super) fn new(zone: TimeZone, year: i16) -> Self {
-        Self { zone, year, month: None, of_day: None, years: 0 }
+    pub(in crate::sources) fn new(zone: TimeZone, year: i16) -> Self {
+        Self { zone, year, month: None, of_day: None, years: 0, last: None, doubled: false }
     }
 
-    pub(super) fn when(&mut self, stamp: Stamp) -> Option<When> {
+    pub(in crate::sources) fn when(&mut self, stamp: Stamp) -> Option<When> {
         match stamp {
             Stamp::Elapsed(time) => Some(When::Elapsed(time)),
             Stamp::Epoch(at) => Some(When::Wall { at, zone_assumed: false, year_assumed: false }),
@@ -188,7 +193,7 @@ impl Clock {
     }
 
     fn date(
-        &self,
+        &mut self,
         year: i16,
         month: i8,
         day: i8,
@@ -203,10 +208,26 @@ impl Clock {
             DateTime::new(year, month, day, hour, minute, part(seconds % 60)?, nanos).ok()?;
         let stamp = match offset {
             Some(seconds) => Offset::from_seconds(seconds).ok()?.to_timestamp(civil).ok()?,
-            // An hour that comes twice counts as its first, as a log's start would be.
-            None => self.zone.to_timestamp(civil).ok()?,
+            None => return self.local(civil),
         };
         Duration::try_from(stamp.as_duration()).ok()
+    }
+
+    /// A time without a zone. In an hour that comes twice the order tells: what is earlier than the stamp
+    /// before it is of the second pass, and a log that starts there is taken to start in the first.
+    fn local(&mut self, civil: DateTime) -> Option<Duration> {
+        let at = self.zone.to_ambiguous_timestamp(civil);
+        let since = |stamp: jiff::Timestamp| Duration::try_from(stamp.as_duration()).ok();
+        let told = if matches!(at.offset(), AmbiguousOffset::Fold { .. }) {
+            self.doubled = true;
+            let first = since(at.earlier().ok()?)?;
+            let second = self.last.is_some_and(|last| first + SECOND_PASS < last);
+            if second { since(at.later().ok()?)? } else { first }
+        } else {
+            since(at.compatible().ok()?)?
+        };
+        self.last = Some(told);
+        Some(told)
     }
 
     /// The year of a stamp without one. A month that is far before the last one is of the next year; one
@@ -267,6 +288,23 @@ mod tests {
         {
             assert_eq!(at(none), None, "{none}");
         }
+    }
+
+    /// The last Sunday of October: after 02:59:59 it is 02:00:00 again. Lines of several processes may be a
+    /// little out of order.
+    #[test]
+    fn an_hour_that_comes_twice_goes_on() {
+        let zone = TimeZone::posix("CET-1CEST,M3.5.0,M10.5.0/3").unwrap();
+        let mut clock = Clock::new(zone, 2025);
+        let mut at = |text: &str| match clock.when(stamp(text).unwrap().0) {
+            Some(When::Wall { at, .. }) => at.as_secs() - 1_761_433_200,
+            other => panic!("{other:?}"),
+        };
+        let told =
+            ["01:00:00", "02:59:58", "02:59:57", "02:00:02", "02:00:01", "02:59:00", "03:00:02"]
+                .map(|time| at(&format!("2025-10-26 {time}")));
+        assert_eq!(told, [0, 7198, 7197, 7202, 7201, 10_740, 10_802]);
+        assert!(clock.doubled);
     }
 
     #[test]

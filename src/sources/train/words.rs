@@ -97,13 +97,14 @@ pub(super) fn llama(text: &str) -> Option<Step> {
     }
     let (millis, rest) = number(rest.trim_start())?;
     let (tokens, rest) = number(rest.trim_start().strip_prefix("ms /")?.trim_start())?;
+    let count = count_of(tokens).filter(|count| *count > 0);
     // The program's own mean, as the newest one leaves out the first token; two decimals do for slow ones.
     let told = after(rest, "(").and_then(number).map(|(value, _)| value).filter(|ms| *ms >= 1.0);
     let per_token = told.or((tokens > 0.0).then(|| millis / tokens))?;
     let seconds = step_time(per_token / 1e3)?;
     let told = rest.split_once("per token,").and_then(|(_, rest)| number(rest.trim_start()));
     let tokens = told.and_then(|(value, _)| rate(value)).or_else(|| rate(1.0 / seconds.0));
-    Some(Step { seconds: Some(seconds), tokens_per_second: tokens, ..Step::default() })
+    Some(Step { seconds: Some(seconds), tokens_per_second: tokens, count, ..Step::default() })
 }
 
 /// ggml's fine-tuning bar (since 2024-11), which counts samples and not batches, in an epoch:
@@ -145,6 +146,7 @@ mod tests {
     fn llama_generates() {
         let line = "slot print_timing: id  0 | task 7 |        eval time =  137254.90 ms /   700 tokens (  196.08 ms per token,     5.10 tokens per second)";
         assert_eq!(told(llama(line)), Some((None, Some(0.196_08), Some(5.1))));
+        assert_eq!(llama(line).unwrap().count, Some(700));
         let line = "llama_perf_context_print:        eval time =       0.00 ms /     1 runs   (    0.00 ms per token,      inf tokens per second)";
         assert_eq!(llama(line), None);
         assert_eq!(llama("prompt eval time =     990.30 ms /    33 tokens"), None);
