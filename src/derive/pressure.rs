@@ -195,7 +195,7 @@ fn judge(
             return (PressureState::Unknown, reason.as_str().to_owned());
         }
     };
-    let tight = available < t.reserve.plus(t.comfort);
+    let tight = little(available, t);
     let stalled = doing.stalled.unwrap_or(0.0) >= t.stall_from.0;
     let reclaims = direct >= t.direct_reclaim_from.0;
     let distress = reclaims || stalled;
@@ -209,7 +209,7 @@ fn judge(
         evidence
     };
     // One that reaches the limit of its own control group is killed on an empty box, too.
-    let was_tight = pool.available_min[0].is_ok_and(|least| least < t.reserve.plus(t.comfort));
+    let was_tight = pool.available_min[0].is_ok_and(|least| little(least, t));
     if killed && was_tight {
         return (PressureState::Exhausted, evidence);
     }
@@ -281,7 +281,7 @@ fn faults(workloads: &Workloads, pool: &Pool, t: &Thresholds) -> Sign {
                 let holds = other.in_pool.is_ok_and(|gpu| gpu >= t.job_small);
                 other.id() != job.id() && !idle && (holds || other.held() >= t.heavy_from)
             };
-            let tight = pool.available.is_ok_and(|left| left < t.reserve.plus(t.comfort));
+            let tight = pool.available.is_ok_and(|left| little(left, t));
             let others = tight && jobs.iter().any(|other| counts(&other));
             let name = job.class.as_str();
             let unit = &job.unit;
@@ -292,6 +292,11 @@ fn faults(workloads: &Workloads, pool: &Pool, t: &Thresholds) -> Sign {
             }
         }
     }
+}
+
+/// Whether so little is available that the kernel soon has to take memory back from somebody.
+fn little(available: Bytes, t: &Thresholds) -> bool {
+    available < t.reserve.plus(t.comfort)
 }
 
 /// Whether a job loads. One that has only begun is given a while; a notebook waits for somebody to type.

@@ -113,7 +113,7 @@ impl State {
         for id in gone {
             let Some((mut ended, _)) = self.before.remove(&id) else { continue };
             // What its workers go on holding is theirs now.
-            let its = jobs.iter().filter(|job| job.left.is_some_and(|left| left.of == id));
+            let its = jobs.iter().filter(|job| job.left == Some(id));
             ended.held = ended.held.less(its.map(Job::held).sum());
             ended.at = at;
             if ended.held >= t.release_from {

@@ -17,8 +17,7 @@ use crate::model::sharing::{GpuMemory, Hidden, Sharing};
 use crate::model::snapshot::Snapshot;
 use crate::model::source::Source;
 use crate::model::workload::{
-    Cap, CapKind, CapSetting, ClassName, Family, Job, JobId, Left, Phase, Proc, Sight, View,
-    Workloads,
+    Cap, CapKind, CapSetting, ClassName, Family, Job, JobId, Phase, Proc, Sight, View, Workloads,
 };
 use crate::thresholds::Thresholds;
 use crate::units::{Bytes, Ratio, Seconds};
@@ -39,15 +38,15 @@ pub struct State {
     jobs: BTreeMap<Identity, Followed>,
     moved: Moved,
     busy: follow::Busy,
-    /// The jobs of the last round by their processes, and since when those are alone that have lost theirs.
+    /// The jobs of the last round by their processes, and which job those were part of that have lost it.
     members: BTreeMap<Identity, Identity>,
-    left: BTreeMap<Identity, Left>,
+    left: BTreeMap<Identity, JobId>,
     /// How many rounds of processes a pid was not in that the driver names.
     unlisted: BTreeMap<u32, u32>,
     series: series::Series,
     /// Whether a GPU shares the pool, as it could last be told.
     shares: bool,
-    /// When the processes were last read, and whether that was the first time.
+    /// When the processes were last read.
     read: Option<Duration>,
 }
 
@@ -68,9 +67,7 @@ impl State {
     pub fn rebooted(self) -> Self {
         Self { series: self.series.rebooted(), ..Self::default() }
     }
-}
 
-impl State {
     /// The class of the job that a listed process belongs to.
     pub(super) fn class_of(
         &self,
@@ -88,7 +85,7 @@ impl State {
 
     /// Notes which job each process belongs to. The first process of a job that was part of another one,
     /// whose own first process is gone, has been left alone.
-    fn note_members(&mut self, at: Duration, trees: &[Tree<'_>]) {
+    fn note_members(&mut self, trees: &[Tree<'_>]) {
         let mut members = BTreeMap::new();
         for tree in trees {
             let root = identity(&tree.root);
@@ -99,10 +96,88 @@ impl State {
             let root = identity(&tree.root);
             let before = self.members.get(&root).filter(|before| **before != root);
             if let Some(of) = before.filter(|before| !members.contains_key(before)) {
-                self.left.entry(root).or_insert(Left { since: at, of: *of });
+                self.left.entry(root).or_insert(*of);
             }
         }
         self.members = members;
+    }
+
+    /// Counts how often what the driver names was not listed.
+    fn note_unlisted(&mut self, trees: &[Tree<'_>]) {
+        let unlisted = trees.iter().filter(|tree| !tree.listed);
+        let before = std::mem::take(&mut self.unlisted);
+        let rounds = |pid: u32| before.get(&pid).map_or(1, |rounds| rounds.saturating_add(1));
+        self.unlisted = unlisted.map(|tree| (tree.root.pid, rounds(tree.root.pid))).collect();
+    }
+
+    fn sight(&self, tree: &Tree<'_>) -> Sight {
+        let asked = self.unlisted.get(&tree.root.pid).is_some_and(|rounds| *rounds >= UNLISTED);
+        if tree.members().all(|proc| proc.zombie) {
+            Sight::Ended
+        } else if tree.listed || asked {
+            Sight::Found
+        } else {
+            Sight::Unsure
+        }
+    }
+
+    /// Who is there. Whom only the driver names has not ended while it does not answer.
+    fn present(&self, trees: &[Tree<'_>], driver: Reading<()>) -> BTreeSet<JobId> {
+        let listed = trees.iter().flat_map(Tree::members).filter(|proc| !proc.zombie).map(identity);
+        let unlisted =
+            self.jobs.keys().filter(|id| driver.is_err() && id.1 == Seconds(0.0).ticks());
+        listed.chain(unlisted.copied()).collect()
+    }
+
+    /// A job from its processes. Pages that processes share are in the figure of each: of shared memory the
+    /// largest figure is taken, and of anonymous memory no more than there is.
+    fn assemble(
+        &self,
+        tree: &Tree<'_>,
+        charged: &Reading<BTreeMap<u32, Held>>,
+        anonymous: Reading<Bytes>,
+    ) -> Job {
+        let on_gpu = |of: fn(&Held) -> Reading<Bytes>| match charged {
+            Ok(charged) => {
+                let held = tree.members().filter_map(|p| charged.get(&p.pid));
+                // Nothing on the GPU is a figure, too.
+                held.map(of).fold(Ok(Bytes(0)), plus)
+            }
+            Err(reason) => Err(*reason),
+        };
+        let of = |figure: fn(&Proc) -> Reading<Bytes>| sum(tree.members().map(figure));
+        let own = of(|p| p.anonymous).map(|own| own.min(anonymous.unwrap_or(own)));
+        let most = tree.members().filter_map(|p| p.shared.ok()).max();
+        let shared = most.ok_or(tree.root.shared.err().unwrap_or(Missing::NotPresent));
+        let named = tree.named();
+        let root = tree.root.as_ref();
+        let setting = tree.cap(&named.class);
+        let kind = setting.kind();
+        Job {
+            class: named.class.clone(),
+            unit: root.unit.clone(),
+            pid: root.pid,
+            started: root.started,
+            processes: tree.members().count() as u64,
+            gpu: on_gpu(|held| held.all),
+            in_pool: on_gpu(|held| held.in_pool),
+            resident: of(|p| p.resident),
+            host: plus(own, shared),
+            file: of(|p| p.file),
+            swap: of(|p| p.swap),
+            group: root.group_current,
+            group_limit: root.group_limit,
+            cap: Cap { kind, setting, bytes: Err(Missing::Pending), exceeded: false },
+            phase: Err(Missing::NotPresent),
+            load_peak: Err(Missing::NotPresent),
+            settled: Err(Missing::NotPresent),
+            cpus: Err(Missing::Pending),
+            faults: Err(Missing::Pending),
+            worker: root.worker,
+            left: None,
+            sight: self.sight(tree),
+            compiles: tree.compiles,
+        }
     }
 }
 
@@ -115,7 +190,7 @@ struct Held {
 
 /// Adds two figures; what is missing of one is missing of the sum.
 fn plus(a: Reading<Bytes>, b: Reading<Bytes>) -> Reading<Bytes> {
-    Ok(Bytes(a?.0.saturating_add(b?.0)))
+    Ok(a?.plus(b?))
 }
 
 /// Adds what is there; a process that ended while it was looked at takes nothing from the others.
@@ -123,11 +198,11 @@ fn sum(readings: impl Iterator<Item = Reading<Bytes>>) -> Reading<Bytes> {
     let (mut total, mut missing) = (None, Missing::NotPresent);
     for reading in readings {
         match reading {
-            Ok(Bytes(bytes)) => total = Some(total.unwrap_or(0_u64).saturating_add(bytes)),
+            Ok(bytes) => total = Some(total.unwrap_or(Bytes(0)).plus(bytes)),
             Err(reason) => missing = reason,
         }
     }
-    total.map(Bytes).ok_or(missing)
+    total.ok_or(missing)
 }
 
 /// What the driver charges to each process, on all GPUs.
@@ -206,7 +281,7 @@ pub fn derive(
     state.busy.note(at, &snapshot.gpus, t);
     if fresh {
         state.moved.note(at, &trees);
-        state.note_members(at, &trees);
+        state.note_members(&trees);
         state.note_unlisted(&trees);
     }
     let anonymous = snapshot.meminfo.anon_pages;
@@ -295,86 +370,6 @@ fn applies(family: Family, job: &Job, t: &Thresholds) -> bool {
         Family::Server | Family::Trainer | Family::Notebook => true,
         Family::Other => job.gpu.is_ok_and(|gpu| gpu >= t.job_small),
         Family::Launcher | Family::Compiler | Family::Desktop => false,
-    }
-}
-
-impl State {
-    /// Counts how often what the driver names was not listed.
-    fn note_unlisted(&mut self, trees: &[Tree<'_>]) {
-        let unlisted = trees.iter().filter(|tree| !tree.listed);
-        let before = std::mem::take(&mut self.unlisted);
-        let rounds = |pid: u32| before.get(&pid).map_or(1, |rounds| rounds.saturating_add(1));
-        self.unlisted = unlisted.map(|tree| (tree.root.pid, rounds(tree.root.pid))).collect();
-    }
-
-    fn sight(&self, tree: &Tree<'_>) -> Sight {
-        let asked = self.unlisted.get(&tree.root.pid).is_some_and(|rounds| *rounds >= UNLISTED);
-        if tree.members().all(|proc| proc.zombie) {
-            Sight::Ended
-        } else if tree.listed || asked {
-            Sight::Found
-        } else {
-            Sight::Unsure
-        }
-    }
-
-    /// Who is there. Whom only the driver names has not ended while it does not answer.
-    fn present(&self, trees: &[Tree<'_>], driver: Reading<()>) -> BTreeSet<JobId> {
-        let listed = trees.iter().flat_map(Tree::members).filter(|proc| !proc.zombie).map(identity);
-        let unlisted =
-            self.jobs.keys().filter(|id| driver.is_err() && id.1 == Seconds(0.0).ticks());
-        listed.chain(unlisted.copied()).collect()
-    }
-
-    /// A job from its processes. Pages that processes share are in the figure of each: of shared memory the
-    /// largest figure is taken, and of anonymous memory no more than there is.
-    fn assemble(
-        &self,
-        tree: &Tree<'_>,
-        charged: &Reading<BTreeMap<u32, Held>>,
-        anonymous: Reading<Bytes>,
-    ) -> Job {
-        let on_gpu = |of: fn(&Held) -> Reading<Bytes>| match charged {
-            Ok(charged) => {
-                let held = tree.members().filter_map(|p| charged.get(&p.pid));
-                // Nothing on the GPU is a figure, too.
-                held.map(of).fold(Ok(Bytes(0)), plus)
-            }
-            Err(reason) => Err(*reason),
-        };
-        let of = |figure: fn(&Proc) -> Reading<Bytes>| sum(tree.members().map(figure));
-        let own = of(|p| p.anonymous).map(|own| own.min(anonymous.unwrap_or(own)));
-        let most = tree.members().filter_map(|p| p.shared.ok()).max();
-        let shared = most.ok_or(tree.root.shared.err().unwrap_or(Missing::NotPresent));
-        let named = tree.named();
-        let root = tree.root.as_ref();
-        let setting = tree.cap(&named.class);
-        let kind = setting.kind();
-        Job {
-            class: named.class.clone(),
-            unit: root.unit.clone(),
-            pid: root.pid,
-            started: root.started,
-            processes: tree.members().count() as u64,
-            gpu: on_gpu(|held| held.all),
-            in_pool: on_gpu(|held| held.in_pool),
-            resident: of(|p| p.resident),
-            host: plus(own, shared),
-            file: of(|p| p.file),
-            swap: of(|p| p.swap),
-            group: root.group_current,
-            group_limit: root.group_limit,
-            cap: Cap { kind, setting, bytes: Err(Missing::Pending), exceeded: false },
-            phase: Err(Missing::NotPresent),
-            load_peak: Err(Missing::NotPresent),
-            settled: Err(Missing::NotPresent),
-            cpus: Err(Missing::Pending),
-            faults: Err(Missing::Pending),
-            worker: root.worker,
-            left: None,
-            sight: self.sight(tree),
-            compiles: tree.compiles,
-        }
     }
 }
 

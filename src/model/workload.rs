@@ -9,7 +9,6 @@ use crate::units::{Bytes, Count, Ratio, Seconds};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::Duration;
 
 states! {
     /// What a program is, where its name or its command line tells.
@@ -414,8 +413,8 @@ pub struct Job {
     pub faults: Reading<f64>,
     /// Whether its first process is one that works for a server and not one itself.
     pub worker: bool,
-    /// Whether its first process was part of another job that has lost its own.
-    pub left: Option<Left>,
+    /// The job that its first process was part of, where that one has lost its own.
+    pub left: Option<JobId>,
     /// How it came to be known.
     pub sight: Sight,
     /// Whether something compiles below it.
@@ -444,15 +443,6 @@ impl Sight {
     pub const fn runs(self) -> bool {
         matches!(self, Self::Found | Self::Begun)
     }
-}
-
-/// A job that has lost its server.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Left {
-    /// When that was noticed, in time since the exporter started.
-    pub since: Duration,
-    /// The job that it was part of.
-    pub of: JobId,
 }
 
 impl Job {
