@@ -1,6 +1,6 @@
 //! Whether jobs fight, what the kernel has to do about it, and what is still held after a job has ended.
 
-use super::{Label, Metric, Samples, flag, metric};
+use super::{Label, Samples, flag, metric, rows};
 use crate::model::contention::{ContentionState, Orphan, PressureState, Symptom};
 use crate::model::frame::Frame;
 use crate::model::pool::Reader;
@@ -23,8 +23,8 @@ fn orphaned(f: &Frame, out: &mut Samples) {
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    CONTENTION_STATE = metric!(
         "gb10_contention_state",
         StateSet,
         None,
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([state.as_str().into()], flag(*state == f.verdicts.contention.state));
         }
     ),
-    metric!(
+    CONTENTION_HEAVY_JOBS = metric!(
         "gb10_contention_heavy_jobs",
         Gauge,
         Count,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs that hold 4 GiB (contention.heavy_from) without a cap, or hold or may take half of the pool (contention.heavy_share). Absent when the cap of one that may be cannot be seen.",
         |f, out| out.one(f.verdicts.contention.heavy, |n| Count(n).as_f64())
     ),
-    metric!(
+    CONTENTION_UNCAPPED_JOBS = metric!(
         "gb10_contention_uncapped_jobs",
         Gauge,
         Count,
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs that hold something and that nothing bounds, or that hold more than their bound.",
         |f, out| out.one(f.verdicts.contention.uncapped, |n| Count(n).as_f64())
     ),
-    metric!(
+    CONTENTION_COMMITTED_RATIO = metric!(
         "gb10_contention_committed_ratio",
         Gauge,
         Ratio,
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What the jobs hold or may take by their caps, whichever is more of each, as a share of the pool. Those without a cap count with what they hold. May be above 1.",
         |f, out| out.one(f.verdicts.contention.committed, |Ratio(share)| share)
     ),
-    metric!(
+    PRESSURE_STATE = metric!(
         "gb10_pressure_state",
         StateSet,
         None,
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([state.as_str().into()], flag(*state == f.verdicts.pressed.state));
         }
     ),
-    metric!(
+    EVICTION_SYMPTOM = metric!(
         "gb10_eviction_symptom",
         Gauge,
         None,
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([symptom.as_str().into(), proof.into()], sign.shows, flag);
         }
     ),
-    metric!(
+    RELEASE_PENDING_BYTES = metric!(
         "gb10_release_pending_bytes",
         Gauge,
         Bytes,
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What is still held of jobs that have ended: what nobody has an account of has grown by this much since, and never more than they held. Pages in the driver's pools are not in it. 0 when nothing is; absent where the driver's processes cannot be read.",
         |f, out| out.one(f.verdicts.release.pending, Bytes::as_f64)
     ),
-    metric!(
+    RELEASE_LAG_SECONDS = metric!(
         "gb10_release_lag_seconds",
         Gauge,
         Seconds,
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Metric] = &[
         "How long the last release took after its job had ended, or has taken so far. Absent before there was one.",
         |f, out| out.one(f.verdicts.release.lag, |Seconds(s)| s)
     ),
-    metric!(
+    WORKLOAD_ORPHANED_BYTES = metric!(
         "gb10_workload_orphaned_bytes",
         Gauge,
         Bytes,
@@ -131,7 +131,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What workers without their server hold that do nothing (orphan.from, orphan.for). proof=\"seen\": the server ended under the exporter's eyes; \"suspected\": its end was not seen. Absent when there are none.",
         orphaned
     ),
-    metric!(
+    POOL_SAFE_TO_START_BYTES = metric!(
         "gb10_pool_safe_to_start_bytes",
         Gauge,
         Bytes,

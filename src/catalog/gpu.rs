@@ -1,6 +1,6 @@
 //! The GPU, and what it has to do with the pool.
 
-use super::{Label, Metric, Samples, flag, metric};
+use super::{Label, Samples, flag, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::gpu::{ClockKind, EventReason, Gpu, GpuProcess, MemoryFigures, TIMED};
 use crate::model::reading::Reading;
@@ -58,8 +58,8 @@ fn reported(f: &Frame, out: &mut Samples, figure: impl Fn(MemoryFigures) -> Byte
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    GPU_INFO = metric!(
         "gb10_gpu_info",
         Info,
         None,
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Metric] = &[
             );
         }
     ),
-    metric!(
+    GPU_DRIVER_INFO = metric!(
         "gb10_gpu_driver_info",
         Info,
         None,
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_UTILIZATION_RATIO = metric!(
         "gb10_gpu_utilization_ratio",
         Gauge,
         Ratio,
@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Share of the last sampling period in which a kernel ran. A busy GB10 says 0.96.",
         |f, out| each(f, out, |g| g.utilization, |Ratio(share)| share)
     ),
-    metric!(
+    GPU_TEMPERATURE_CELSIUS = metric!(
         "gb10_gpu_temperature_celsius",
         Gauge,
         Celsius,
@@ -138,7 +138,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Temperature of the GPU. The board's hottest zone reads about ten degrees more, and it is the one that cuts the power.",
         |f, out| each(f, out, |g| g.temperature, celsius)
     ),
-    metric!(
+    GPU_TEMPERATURE_MARGIN_CELSIUS = metric!(
         "gb10_gpu_temperature_margin_celsius",
         Gauge,
         Celsius,
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Degrees left to the highest operating temperature. Software throttling starts long before it is used up.",
         |f, out| each(f, out, |g| g.margin, celsius)
     ),
-    metric!(
+    GPU_POWER_WATTS = metric!(
         "gb10_gpu_power_watts",
         Gauge,
         Watts,
@@ -160,7 +160,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Power of the GPU alone, mean of a second. CPU, memory and network come on top; the driver does not report them.",
         |f, out| each(f, out, Gpu::mean_power, watts)
     ),
-    metric!(
+    GPU_POWER_INSTANT_WATTS = metric!(
         "gb10_gpu_power_instant_watts",
         Gauge,
         Watts,
@@ -171,7 +171,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Power of the GPU alone at an instant.",
         |f, out| each(f, out, |g| g.power_instant, watts)
     ),
-    metric!(
+    GPU_ENERGY_JOULES_TOTAL = metric!(
         "gb10_gpu_energy_joules_total",
         Counter,
         Joules,
@@ -182,7 +182,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Energy of the GPU alone since the driver was loaded.",
         |f, out| each(f, out, |g| g.energy, |Joules(joules)| joules)
     ),
-    metric!(
+    GPU_CLOCK_HERTZ = metric!(
         "gb10_gpu_clock_hertz",
         Gauge,
         Hertz,
@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Clocks now. The SM clock is the one that throttling lowers; a GB10 does not tell its memory clock.",
         |f, out| clocks(f, out, |g| &g.clocks)
     ),
-    metric!(
+    GPU_CLOCK_MAX_HERTZ = metric!(
         "gb10_gpu_clock_max_hertz",
         Gauge,
         Hertz,
@@ -204,7 +204,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Highest clocks. A busy GB10 runs its SMs at 2.0 to 2.5 GHz of 3.0; that is no throttling.",
         |f, out| clocks(f, out, |g| &g.clocks_max)
     ),
-    metric!(
+    GPU_PERFORMANCE_STATE = metric!(
         "gb10_gpu_performance_state",
         Gauge,
         None,
@@ -215,7 +215,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Performance state, 0 the fastest. A GB10 is in 0 while a CUDA context is open, even an idle one, and falls to 8 without.",
         |f, out| each(f, out, |g| g.performance_state, Count::as_f64)
     ),
-    metric!(
+    GPU_EVENT_REASON = metric!(
         "gb10_gpu_event_reason",
         Gauge,
         None,
@@ -233,7 +233,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_EVENT_REASON_SECONDS_TOTAL = metric!(
         "gb10_gpu_event_reason_seconds_total",
         Counter,
         Seconds,
@@ -248,7 +248,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_XID_ERRORS_TOTAL = metric!(
         "gb10_gpu_xid_errors_total",
         Counter,
         Count,
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add(labels, Count(*count).as_f64());
         }
     ),
-    metric!(
+    GPU_PROCESSES = metric!(
         "gb10_gpu_processes",
         Gauge,
         Count,
@@ -273,7 +273,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Processes that have a context on the GPU, each once. Absent when the GPU is in use and its lists are empty, as in a container without the host's pids.",
         |f, out| listed(f, out, |list| Count(list.len() as u64).as_f64())
     ),
-    metric!(
+    GPU_PROCESSES_MEMORY_BYTES = metric!(
         "gb10_gpu_processes_memory_bytes",
         Gauge,
         Bytes,
@@ -286,7 +286,7 @@ pub(super) const ROWS: &[Metric] = &[
             list.iter().filter_map(|process| process.memory.ok()).sum::<Bytes>().as_f64()
         })
     ),
-    metric!(
+    GPU_MEMORY_REPORT = metric!(
         "gb10_gpu_memory_report",
         StateSet,
         None,
@@ -302,7 +302,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_MEMORY_SHARING = metric!(
         "gb10_gpu_memory_sharing",
         StateSet,
         None,
@@ -318,7 +318,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_MEMORY_REPORTED_SIZE_BYTES = metric!(
         "gb10_gpu_memory_reported_size_bytes",
         Gauge,
         Bytes,
@@ -329,7 +329,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory of a GPU that has memory of its own. Absent for one that shares the pool, whatever its driver says.",
         |f, out| reported(f, out, |m| m.total)
     ),
-    metric!(
+    GPU_MEMORY_REPORTED_USED_BYTES = metric!(
         "gb10_gpu_memory_reported_used_bytes",
         Gauge,
         Bytes,
@@ -340,7 +340,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Used memory of a GPU that has memory of its own.",
         |f, out| reported(f, out, |m| m.used)
     ),
-    metric!(
+    GPU_MEMORY_REPORTED_FREE_BYTES = metric!(
         "gb10_gpu_memory_reported_free_bytes",
         Gauge,
         Bytes,
@@ -351,7 +351,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Free memory of a GPU that has memory of its own.",
         |f, out| reported(f, out, |m| m.free)
     ),
-    metric!(
+    CUDA_FREE_BYTES = metric!(
         "gb10_cuda_free_bytes",
         Gauge,
         Bytes,
@@ -365,7 +365,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([source.into()], f.verdicts.cuda_free, Bytes::as_f64);
         }
     ),
-    metric!(
+    CUDA_BLIND_BYTES = metric!(
         "gb10_cuda_blind_bytes",
         Gauge,
         Bytes,
@@ -376,7 +376,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Room that exists and that cudaMemGetInfo does not show, nearly all of it page cache. Programs that believe CUDA fail although it is there. Negative where the kernel would give less than CUDA promises.",
         |f, out| out.one(f.verdicts.cuda_blind, SignedBytes::as_f64)
     ),
-    metric!(
+    POOL_UNACCOUNTED_BYTES = metric!(
         "gb10_pool_unaccounted_bytes",
         Gauge,
         Bytes,
@@ -389,7 +389,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([holder.as_str().into()], f.verdicts.unaccounted.part(*holder), Bytes::as_f64);
         }
     ),
-    metric!(
+    POOL_ATTRIBUTION = metric!(
         "gb10_pool_attribution",
         StateSet,
         None,
@@ -403,7 +403,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([state.as_str().into()], on);
         }
     ),
-    metric!(
+    POOL_IDLE_REMAINDER_BYTES = metric!(
         "gb10_pool_idle_remainder_bytes",
         Gauge,
         Bytes,

@@ -1,6 +1,6 @@
 //! The exporter and its sources.
 
-use super::{Metric, Samples, flag, metric};
+use super::{Samples, flag, metric, rows};
 use crate::model::fields;
 use crate::model::frame::{Frame, LaneHealth, SourceHealth};
 use crate::model::reading::Missing;
@@ -41,8 +41,8 @@ fn missing(f: &Frame, out: &mut Samples) {
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    EXPORTER_BUILD_INFO = metric!(
         "gb10_exporter_build_info",
         Info,
         None,
@@ -53,7 +53,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Version and commit of the exporter.",
         |f, out| out.info([Some(f.exporter.version), Some(f.exporter.revision)])
     ),
-    metric!(
+    REPLAY_INFO = metric!(
         "gb10_replay_info",
         Info,
         None,
@@ -66,7 +66,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.info([Some(title)]);
         }
     ),
-    metric!(
+    SOURCE_STATE = metric!(
         "gb10_source_state",
         StateSet,
         None,
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Metric] = &[
         "How each source of readings is doing: ok, not_present (this machine does not have it), disabled, denied, failed or hung.",
         states
     ),
-    metric!(
+    SOURCE_DURATION_SECONDS = metric!(
         "gb10_source_duration_seconds",
         Gauge,
         Seconds,
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    SOURCE_ERRORS_TOTAL = metric!(
         "gb10_source_errors_total",
         Counter,
         Count,
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([source.as_str().into()], Count(health.errors).as_f64());
         }
     ),
-    metric!(
+    READING_MISSING = metric!(
         "gb10_reading_missing",
         Gauge,
         None,
@@ -116,7 +116,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 for each reading that has no value now, or lacks it for some of its members (a clock, a zone, one of several GPUs), with the reason. The value itself is absent, never 0.",
         missing
     ),
-    metric!(
+    LANE_TICKS_TOTAL = metric!(
         "gb10_lane_ticks_total",
         Counter,
         Count,
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([lane.as_str().into()], Count(health.ticks).as_f64());
         }
     ),
-    metric!(
+    LANE_MISSED_TICKS_TOTAL = metric!(
         "gb10_lane_missed_ticks_total",
         Counter,
         Count,
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([lane.as_str().into()], Count(health.missed).as_f64());
         }
     ),
-    metric!(
+    LANE_LAST_TICK_TIMESTAMP_SECONDS = metric!(
         "gb10_lane_last_tick_timestamp_seconds",
         Gauge,
         Seconds,

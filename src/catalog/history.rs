@@ -1,5 +1,6 @@
 //! Which metrics hold what a sample of one GPU and its box needs, for reading them back from a Prometheus.
 
+use super::metrics;
 use crate::model::contention::ContentionState;
 use crate::model::gpu::{ClockKind, EventReason};
 use crate::model::samples::SamplePart;
@@ -27,7 +28,7 @@ pub struct Kept {
 /// Every one.
 pub const ROWS: &[Kept] = &[
     Kept {
-        metric: "gb10_gpu_temperature_celsius",
+        metric: metrics::GPU_TEMPERATURE_CELSIUS.name,
         of_gpu: true,
         only: None,
         one_holds: false,
@@ -35,7 +36,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::Temperature),
     },
     Kept {
-        metric: "gb10_gpu_power_watts",
+        metric: metrics::GPU_POWER_WATTS.name,
         of_gpu: true,
         only: None,
         one_holds: false,
@@ -43,7 +44,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::Power),
     },
     Kept {
-        metric: "gb10_gpu_clock_hertz",
+        metric: metrics::GPU_CLOCK_HERTZ.name,
         of_gpu: true,
         only: Some(("clock", &[ClockKind::Sm.as_str()])),
         one_holds: false,
@@ -51,7 +52,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::Clock),
     },
     Kept {
-        metric: "gb10_gpu_utilization_ratio",
+        metric: metrics::GPU_UTILIZATION_RATIO.name,
         of_gpu: true,
         only: None,
         one_holds: false,
@@ -59,7 +60,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::Utilization),
     },
     Kept {
-        metric: "gb10_gpu_event_reason",
+        metric: metrics::GPU_EVENT_REASON.name,
         of_gpu: true,
         only: None,
         one_holds: false,
@@ -70,7 +71,7 @@ pub const ROWS: &[Kept] = &[
         },
     },
     Kept {
-        metric: "gb10_gpu_event_reason_seconds_total",
+        metric: metrics::GPU_EVENT_REASON_SECONDS_TOTAL.name,
         of_gpu: true,
         only: Some(("reason", &[EventReason::SwThermal.as_str(), EventReason::HwThermal.as_str()])),
         one_holds: false,
@@ -78,7 +79,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::ThermalSeconds),
     },
     Kept {
-        metric: "gb10_pool_available_bytes",
+        metric: metrics::POOL_AVAILABLE_BYTES.name,
         of_gpu: false,
         only: None,
         one_holds: false,
@@ -86,7 +87,7 @@ pub const ROWS: &[Kept] = &[
         part: |_| Some(SamplePart::Available),
     },
     Kept {
-        metric: "gb10_contention_state",
+        metric: metrics::CONTENTION_STATE.name,
         of_gpu: false,
         only: None,
         one_holds: true,
@@ -97,7 +98,7 @@ pub const ROWS: &[Kept] = &[
         },
     },
     Kept {
-        metric: "gb10_throttle_state",
+        metric: metrics::THROTTLE_STATE.name,
         of_gpu: true,
         only: None,
         one_holds: true,

@@ -1,6 +1,6 @@
 //! What the kernel says, by kind.
 
-use super::{Label, Metric, Samples, metric};
+use super::{Label, Samples, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::kernel_log::{During, MessageKind, Messages};
 use crate::units::Count;
@@ -15,8 +15,8 @@ fn each(f: &Frame, out: &mut Samples, figure: impl Fn(&Messages, usize) -> Optio
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    KERNEL_MESSAGES_TOTAL = metric!(
         "gb10_kernel_messages_total",
         Counter,
         Count,
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Messages of the kernel since boot, by kind, as far as its log still had them when the exporter started. A burst of driver_no_memory is normal while a model is loaded (gb10_driver_no_memory_total). Absent where the log cannot be read (gb10_source_state).",
         |f, out| each(f, out, |m, kind| Some(Count(m.counts[kind]).as_f64()))
     ),
-    metric!(
+    KERNEL_MESSAGE_LAST_TIMESTAMP_SECONDS = metric!(
         "gb10_kernel_message_last_timestamp_seconds",
         Gauge,
         Seconds,
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Metric] = &[
         "When the last message of the kind came, since 1970. The kernel's own clock, which /dev/kmsg goes by, may be off by some seconds for each day since boot.",
         |f, out| each(f, out, |m, kind| m.last[kind].map(|at| at.as_secs_f64()))
     ),
-    metric!(
+    KERNEL_MESSAGES_LOST_TOTAL = metric!(
         "gb10_kernel_messages_lost_total",
         Counter,
         Count,
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([], Count(messages.lost).as_f64());
         }
     ),
-    metric!(
+    DRIVER_NO_MEMORY_TOTAL = metric!(
         "gb10_driver_no_memory_total",
         Counter,
         Count,

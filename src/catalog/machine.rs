@@ -1,6 +1,6 @@
 //! The machine, its settings, its boots and its temperatures.
 
-use super::{Metric, Samples, flag, metric};
+use super::{Samples, flag, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::pool::Window;
 use crate::model::reading::Reading;
@@ -32,8 +32,8 @@ fn pools(on: Reading<bool>) -> Option<&'static str> {
     on.ok().map(|on| if on { "on" } else { "off" })
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    ZONE_TEMPERATURE_CELSIUS = metric!(
         "gb10_zone_temperature_celsius",
         Gauge,
         Celsius,
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([zone.name.clone().into()], zone.temperature, |t| t.0);
         }
     ),
-    metric!(
+    ZONE_TRIP_CELSIUS = metric!(
         "gb10_zone_trip_celsius",
         Gauge,
         Celsius,
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([zone.name.clone().into()], zone.critical, |t| t.0);
         }
     ),
-    metric!(
+    BOARD_TEMPERATURE_CELSIUS = metric!(
         "gb10_board_temperature_celsius",
         Gauge,
         Celsius,
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Temperature of the hottest thermal zone that could be read. The GPU die reads about ten degrees less.",
         |f, out| out.one(f.verdicts.hottest.as_ref().map_err(|m| *m), |(_, t)| t.0)
     ),
-    metric!(
+    BOARD_TEMPERATURE_MAX_CELSIUS = metric!(
         "gb10_board_temperature_max_celsius",
         Gauge,
         Celsius,
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([window.as_str().into()], temperature, |Celsius(t)| t);
         }
     ),
-    metric!(
+    MACHINE_INFO = metric!(
         "gb10_machine_info",
         Info,
         None,
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Metric] = &[
             ]);
         }
     ),
-    metric!(
+    NVIDIA_DRIVER_INFO = metric!(
         "gb10_nvidia_driver_info",
         Info,
         None,
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.info([Some(version), pools(f.snapshot.nvidia.pools_on())]);
         }
     ),
-    metric!(
+    VM_SETTINGS_INFO = metric!(
         "gb10_vm_settings_info",
         Info,
         None,
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Virtual memory settings that decide how the pool behaves.",
         settings
     ),
-    metric!(
+    BOOT_TIMESTAMP_SECONDS = metric!(
         "gb10_boot_timestamp_seconds",
         Gauge,
         Seconds,
@@ -147,7 +147,7 @@ pub(super) const ROWS: &[Metric] = &[
         "When the machine booted, seconds since 1970.",
         |f, out| out.one(f.snapshot.stat.boot_time, Count::as_f64)
     ),
-    metric!(
+    BOOT_UNCLEAN = metric!(
         "gb10_boot_unclean",
         Gauge,
         None,
@@ -158,7 +158,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 if the machine went down before this boot while the exporter was running and had not been told to stop. Absent without a state directory and on the first boot seen. An exporter killed and not restarted before an orderly reboot looks the same.",
         |f, out| out.one(f.boot.unclean, flag)
     ),
-    metric!(
+    PREVIOUS_BOOT_LAST_SEEN_TIMESTAMP_SECONDS = metric!(
         "gb10_previous_boot_last_seen_timestamp_seconds",
         Gauge,
         Seconds,

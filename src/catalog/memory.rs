@@ -1,6 +1,6 @@
 //! Pressure, reclaim and eviction: the kernel's counters.
 
-use super::{Metric, Samples, metric};
+use super::{Samples, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
 use crate::units::{Bytes, Count, Seconds};
@@ -23,8 +23,8 @@ fn stalls(f: &Frame, out: &mut Samples) {
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    PRESSURE_STALL_SECONDS_TOTAL = metric!(
         "gb10_pressure_stall_seconds_total",
         Counter,
         Seconds,
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Time that work stood still for want of the resource: some tasks, or all of them. Lags on these boxes, and disk pressure alone is normal during a load.",
         stalls
     ),
-    metric!(
+    MEMORY_REFAULTS_TOTAL = metric!(
         "gb10_memory_refaults_total",
         Counter,
         Count,
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each(["file".into()], f.snapshot.vmstat.refault_file, Count::as_f64);
         }
     ),
-    metric!(
+    MEMORY_SWAP_IN_BYTES_TOTAL = metric!(
         "gb10_memory_swap_in_bytes_total",
         Counter,
         Bytes,
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory read from swap.",
         |f, out| out.one(in_bytes(f, f.snapshot.vmstat.swap_in), Bytes::as_f64)
     ),
-    metric!(
+    MEMORY_SWAP_OUT_BYTES_TOTAL = metric!(
         "gb10_memory_swap_out_bytes_total",
         Counter,
         Bytes,
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory written to swap.",
         |f, out| out.one(in_bytes(f, f.snapshot.vmstat.swap_out), Bytes::as_f64)
     ),
-    metric!(
+    MEMORY_MAJOR_FAULTS_TOTAL = metric!(
         "gb10_memory_major_faults_total",
         Counter,
         Count,
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Page faults that waited for a disk.",
         |f, out| out.one(f.snapshot.vmstat.major_faults, Count::as_f64)
     ),
-    metric!(
+    MEMORY_RECLAIM_BYTES_TOTAL = metric!(
         "gb10_memory_reclaim_bytes_total",
         Counter,
         Bytes,
@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    MEMORY_ALLOCATION_STALLS_TOTAL = metric!(
         "gb10_memory_allocation_stalls_total",
         Counter,
         Count,
@@ -120,7 +120,7 @@ pub(super) const ROWS: &[Metric] = &[
             });
         }
     ),
-    metric!(
+    MEMORY_COMPACTIONS_TOTAL = metric!(
         "gb10_memory_compactions_total",
         Counter,
         Count,
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each(["failure".into()], f.snapshot.vmstat.compact_fail, Count::as_f64);
         }
     ),
-    metric!(
+    MEMORY_OOM_KILLS_TOTAL = metric!(
         "gb10_memory_oom_kills_total",
         Counter,
         Count,
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Processes that the kernel killed for want of memory. GPU memory does not count when it picks one, so small bystanders die.",
         |f, out| out.one(f.snapshot.vmstat.oom_kill, Count::as_f64)
     ),
-    metric!(
+    MEMORY_CACHE_DROPS_TOTAL = metric!(
         "gb10_memory_cache_drops_total",
         Counter,
         Count,

@@ -18,6 +18,22 @@ mod training;
 pub mod verdicts;
 mod workload;
 
+/// Every row by its name.
+pub mod metrics {
+    pub use super::contention::*;
+    pub use super::gpu::*;
+    pub use super::health::*;
+    pub use super::kernel_log::*;
+    pub use super::machine::*;
+    pub use super::memory::*;
+    pub use super::module::*;
+    pub use super::pool::*;
+    pub use super::power::*;
+    pub use super::process::*;
+    pub use super::training::*;
+    pub use super::workload::*;
+}
+
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
 use crate::model::source::Source;
@@ -168,6 +184,19 @@ pub fn samples(metric: &Metric, frame: &Frame) -> Vec<Sample> {
     (metric.read)(frame, &mut out);
     out.into_vec()
 }
+
+/// Declares rows of the table. Each is a constant, so that rules and dashboards name a metric by what
+/// the compiler knows; the names of series are written here and nowhere else.
+macro_rules! rows {
+    ($($row:ident = $metric:expr),+ $(,)?) => {
+        $(
+            #[doc = concat!("The row `", stringify!($row), "`.")]
+            pub const $row: $crate::catalog::Metric = $metric;
+        )+
+        pub(super) const ROWS: &[$crate::catalog::Metric] = &[$($row),+];
+    };
+}
+use rows;
 
 /// Writes a row of the table.
 macro_rules! metric {

@@ -1,6 +1,6 @@
 //! The module's own power controller, where the optional driver tells of it.
 
-use super::{Metric, flag, metric};
+use super::{flag, metric, rows};
 use crate::model::module::{EnergyRail, Limit, Rail};
 use crate::units::{Joules, Watts};
 
@@ -8,8 +8,8 @@ fn watts(Watts(watts): Watts) -> f64 {
     watts
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    MODULE_POWER_WATTS = metric!(
         "gb10_module_power_watts",
         Gauge,
         Watts,
@@ -22,7 +22,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([rail.as_str().into()], f.verdicts.module.power(rail), watts);
         }
     ),
-    metric!(
+    MODULE_BUDGET_USED_WATTS = metric!(
         "gb10_module_budget_used_watts",
         Gauge,
         Watts,
@@ -35,7 +35,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([limit.as_str().into()], f.verdicts.module.budget(limit), watts);
         }
     ),
-    metric!(
+    MODULE_POWER_LIMIT_WATTS = metric!(
         "gb10_module_power_limit_watts",
         Gauge,
         Watts,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([limit.as_str().into()], f.verdicts.module.limit(limit), watts);
         }
     ),
-    metric!(
+    MODULE_ENERGY_JOULES_TOTAL = metric!(
         "gb10_module_energy_joules_total",
         Counter,
         Joules,
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Metric] = &[
             });
         }
     ),
-    metric!(
+    MODULE_PROCHOT = metric!(
         "gb10_module_prochot",
         Gauge,
         None,

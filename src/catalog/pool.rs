@@ -1,11 +1,11 @@
 //! The memory pool.
 
-use super::{Metric, flag, metric};
+use super::{flag, metric, rows};
 use crate::model::pool::{Block, Exhaustion, Pinned, Reader, Segment, Window};
 use crate::units::{Bytes, SignedBytes};
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    POOL_SIZE_BYTES = metric!(
         "gb10_pool_size_bytes",
         Gauge,
         Bytes,
@@ -16,7 +16,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory that the kernel manages. On a GB10 CPU and GPU share it (gb10_gpu_memory_sharing says whether here); differs from box to box.",
         |f, out| out.one(f.verdicts.pool.size, Bytes::as_f64)
     ),
-    metric!(
+    POOL_FREE_BYTES = metric!(
         "gb10_pool_free_bytes",
         Gauge,
         Bytes,
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Pages nobody uses. On a GB10 this is what cudaMemGetInfo calls free; page cache counts as used there.",
         |f, out| out.one(f.verdicts.pool.free, Bytes::as_f64)
     ),
-    metric!(
+    POOL_AVAILABLE_BYTES = metric!(
         "gb10_pool_available_bytes",
         Gauge,
         Bytes,
@@ -38,7 +38,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What a new program could get without swapping, by the kernel's estimate. An upper bound: drivers have failed to allocate with tens of GiB of it left.",
         |f, out| out.one(f.verdicts.pool.available, Bytes::as_f64)
     ),
-    metric!(
+    POOL_USED_BYTES = metric!(
         "gb10_pool_used_bytes",
         Gauge,
         Bytes,
@@ -49,7 +49,7 @@ pub(super) const ROWS: &[Metric] = &[
         "The pool less what is available.",
         |f, out| out.one(f.verdicts.pool.used, Bytes::as_f64)
     ),
-    metric!(
+    POOL_SEGMENT_BYTES = metric!(
         "gb10_pool_segment_bytes",
         Gauge,
         Bytes,
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    POOL_OVERCOUNTED_BYTES = metric!(
         "gb10_pool_overcounted_bytes",
         Gauge,
         Bytes,
@@ -77,7 +77,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([], p.absorbed.as_f64());
         }
     ),
-    metric!(
+    POOL_PINNED_BYTES = metric!(
         "gb10_pool_pinned_bytes",
         Gauge,
         Bytes,
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([kind.as_str().into()], bytes, Bytes::as_f64);
         }
     ),
-    metric!(
+    POOL_FLUSHABLE_BYTES = metric!(
         "gb10_pool_flushable_bytes",
         Gauge,
         Bytes,
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Metric] = &[
         "About what dropping the page cache returns: clean file pages that no program maps, and reclaimable slab, of which objects in use stay. Pages that drivers from 590.44 on keep in pools come on top and are not known.",
         |f, out| out.one(f.verdicts.pool.flushable, Bytes::as_f64)
     ),
-    metric!(
+    POOL_RESERVE_BYTES = metric!(
         "gb10_pool_reserve_bytes",
         Gauge,
         Bytes,
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory that should stay available for the operating system and the driver, as configured.",
         |f, out| out.add([], f.thresholds.reserve.as_f64())
     ),
-    metric!(
+    POOL_COMFORT_BYTES = metric!(
         "gb10_pool_comfort_bytes",
         Gauge,
         Bytes,
@@ -123,7 +123,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Headroom that is called comfortable, as configured.",
         |f, out| out.add([], f.thresholds.comfort.as_f64())
     ),
-    metric!(
+    POOL_HEADROOM_BYTES = metric!(
         "gb10_pool_headroom_bytes",
         Gauge,
         Bytes,
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([reader.as_str().into()], bytes, SignedBytes::as_f64);
         }
     ),
-    metric!(
+    POOL_AVAILABLE_MIN_BYTES = metric!(
         "gb10_pool_available_min_bytes",
         Gauge,
         Bytes,
@@ -149,7 +149,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([window.as_str().into()], bytes, Bytes::as_f64);
         }
     ),
-    metric!(
+    POOL_FREE_MIN_BYTES = metric!(
         "gb10_pool_free_min_bytes",
         Gauge,
         Bytes,
@@ -162,7 +162,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([window.as_str().into()], bytes, Bytes::as_f64);
         }
     ),
-    metric!(
+    POOL_FALL_MAX_BYTES = metric!(
         "gb10_pool_fall_max_bytes",
         Gauge,
         Bytes,
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([window.as_str().into()], bytes, Bytes::as_f64);
         }
     ),
-    metric!(
+    POOL_EXHAUSTION_SECONDS = metric!(
         "gb10_pool_exhaustion_seconds",
         Gauge,
         Seconds,
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.add([], to_reserve.0);
         }
     ),
-    metric!(
+    POOL_EXHAUSTION_IMMINENT = metric!(
         "gb10_pool_exhaustion_imminent",
         Gauge,
         None,
@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 while the reserve is about to be reached (threshold pool.imminent_within), for a while after, and for as long as it then stays broken into.",
         |f, out| out.one(f.verdicts.pool.imminent, flag)
     ),
-    metric!(
+    POOL_BELOW_RESERVE = metric!(
         "gb10_pool_below_reserve",
         Gauge,
         None,
@@ -210,7 +210,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 while available memory is below the reserve, with hysteresis (threshold pool.reserve_hysteresis).",
         |f, out| out.one(f.verdicts.pool.below_reserve, flag)
     ),
-    metric!(
+    POOL_CONTIGUOUS_FREE_BYTES = metric!(
         "gb10_pool_contiguous_free_bytes",
         Gauge,
         Bytes,
@@ -223,7 +223,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.each([block.as_str().into()], bytes, Bytes::as_f64);
         }
     ),
-    metric!(
+    SWAP_SIZE_BYTES = metric!(
         "gb10_swap_size_bytes",
         Gauge,
         Bytes,
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Swap space. 0 on a box without swap.",
         |f, out| out.one(f.snapshot.meminfo.swap_total, Bytes::as_f64)
     ),
-    metric!(
+    SWAP_FREE_BYTES = metric!(
         "gb10_swap_free_bytes",
         Gauge,
         Bytes,

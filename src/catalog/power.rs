@@ -1,6 +1,6 @@
 //! Power and heat: how each GPU works, what it is judged by, and how near the board is to a cut.
 
-use super::{Label, Metric, Samples, flag, metric};
+use super::{Label, Samples, flag, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::pool::Window;
 use crate::model::reading::Reading;
@@ -47,8 +47,8 @@ fn counted(f: &Frame, out: &mut Samples, figure: impl Fn(&Throttle, usize) -> f6
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    THROTTLE_STATE = metric!(
         "gb10_throttle_state",
         StateSet,
         None,
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    THROTTLE_SIGNATURE = metric!(
         "gb10_throttle_signature",
         Gauge,
         None,
@@ -75,7 +75,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 while the GPU has been busy for the whole window (throttle.window, ten minutes) with flat power, well under what the supply is rated for, and a temperature that climbs or is high. No proof that it costs anything. Absent until that long was watched.",
         |f, out| each(f, out, |t| t.signature, flag)
     ),
-    metric!(
+    THROTTLE_UNREACHABLE = metric!(
         "gb10_throttle_unreachable",
         Gauge,
         None,
@@ -92,7 +92,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    THROTTLE_EPISODES_TOTAL = metric!(
         "gb10_throttle_episodes_total",
         Counter,
         Count,
@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Times that the GPU went over to a state in which something holds it back, since the exporter started.",
         |f, out| counted(f, out, |t, i| Count(t.episodes[i]).as_f64())
     ),
-    metric!(
+    THROTTLE_SECONDS_TOTAL = metric!(
         "gb10_throttle_seconds_total",
         Counter,
         Seconds,
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Metric] = &[
             seconds
         })
     ),
-    metric!(
+    THROTTLE_THERMAL_RATIO = metric!(
         "gb10_throttle_thermal_ratio",
         Gauge,
         Ratio,
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Share of the last while (throttle.event_window, five minutes) under a thermal reason, by the driver's own counters, or where it has none by the samples in which one held.",
         |f, out| each(f, out, |t| t.thermal_share, |share| share.0)
     ),
-    metric!(
+    THROTTLE_BASELINE_HERTZ = metric!(
         "gb10_throttle_baseline_hertz",
         Gauge,
         Hertz,
@@ -139,7 +139,7 @@ pub(super) const ROWS: &[Metric] = &[
         "SM clock of the present job's first steady minutes (throttle.window): what its later minutes are compared with. Absent until there were some.",
         |f, out| each(f, out, |t| t.baseline, |base| base.clock.0)
     ),
-    metric!(
+    THROTTLE_CLOCK_LOST_RATIO = metric!(
         "gb10_throttle_clock_lost_ratio",
         Gauge,
         Ratio,
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What the last minute's SM clock is below that of the job's first steady minutes, of whatever cause: other work has other clocks. Absent without a baseline and while the GPU is not busy.",
         |f, out| each(f, out, |t| t.clock_lost, |lost| lost.0)
     ),
-    metric!(
+    GPU_CLOCK_CAP_HERTZ = metric!(
         "gb10_gpu_clock_cap_hertz",
         Gauge,
         Hertz,
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Metric] = &[
         "The clock cap (nvidia-smi -lgc) that seems to be in force: no query tells it, so it is inferred from a clock that stays at one value while neither power nor heat governs it. Caps within 8 % of the highest clock (clock.cap_margin) cannot be told. Absent without one, and until ten busy minutes were watched.",
         |f, out| each(f, out, |t| t.cap, |Hertz(hertz)| hertz)
     ),
-    metric!(
+    GPU_CLOCK_CAP_CHANGES_TOTAL = metric!(
         "gb10_gpu_clock_cap_changes_total",
         Counter,
         Count,
@@ -176,7 +176,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    GPU_CLOCK_LEARNED_HERTZ = metric!(
         "gb10_gpu_clock_learned_hertz",
         Gauge,
         Hertz,
@@ -187,7 +187,7 @@ pub(super) const ROWS: &[Metric] = &[
         "The highest SM clock that this GPU has had under load with this driver. Absent until it is as high as that of healthy ones.",
         |f, out| each(f, out, |t| t.learned, |Hertz(hertz)| hertz)
     ),
-    metric!(
+    GPU_POWER_MIN_WATTS = metric!(
         "gb10_gpu_power_min_watts",
         Gauge,
         Watts,
@@ -198,7 +198,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Lowest power within the window.",
         |f, out| windows(f, out, |e| e.power_min, |w| w.0)
     ),
-    metric!(
+    GPU_POWER_MAX_WATTS = metric!(
         "gb10_gpu_power_max_watts",
         Gauge,
         Watts,
@@ -209,7 +209,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Highest power within the window.",
         |f, out| windows(f, out, |e| e.power_max, |w| w.0)
     ),
-    metric!(
+    GPU_TEMPERATURE_MAX_CELSIUS = metric!(
         "gb10_gpu_temperature_max_celsius",
         Gauge,
         Celsius,
@@ -220,7 +220,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Highest temperature of the GPU within the window.",
         |f, out| windows(f, out, |e| e.temperature_max, |c| c.0)
     ),
-    metric!(
+    GPU_SM_CLOCK_MIN_HERTZ = metric!(
         "gb10_gpu_sm_clock_min_hertz",
         Gauge,
         Hertz,
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Lowest SM clock within the window. An idle GPU without a context runs at 208 MHz; judge it beside utilization.",
         |f, out| windows(f, out, |e| e.clock_min, |h| h.0)
     ),
-    metric!(
+    GPU_SM_CLOCK_MAX_HERTZ = metric!(
         "gb10_gpu_sm_clock_max_hertz",
         Gauge,
         Hertz,
@@ -242,7 +242,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Highest SM clock within the window.",
         |f, out| windows(f, out, |e| e.clock_max, |h| h.0)
     ),
-    metric!(
+    POWER_THRESHOLD_WATTS = metric!(
         "gb10_power_threshold_watts",
         Gauge,
         Watts,
@@ -265,7 +265,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    TEMPERATURE_THRESHOLD_CELSIUS = metric!(
         "gb10_temperature_threshold_celsius",
         Gauge,
         Celsius,
@@ -285,7 +285,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    BOARD_MARGIN_CELSIUS = metric!(
         "gb10_board_margin_celsius",
         Gauge,
         Celsius,

@@ -1,10 +1,10 @@
 //! The exporter's own process, under the names that every Prometheus client gives to its own.
 
-use super::{Metric, metric};
+use super::{metric, rows};
 use crate::units::{Bytes, Count};
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    PROCESS_CPU_SECONDS_TOTAL = metric!(
         "process_cpu_seconds_total",
         Counter,
         Seconds,
@@ -15,7 +15,7 @@ pub(super) const ROWS: &[Metric] = &[
         "CPU time that the exporter itself has used, user and system together.",
         |f, out| out.one(f.snapshot.process.cpu, |t| t.0)
     ),
-    metric!(
+    PROCESS_RESIDENT_MEMORY_BYTES = metric!(
         "process_resident_memory_bytes",
         Gauge,
         Bytes,
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Resident memory of the exporter itself.",
         |f, out| out.one(f.snapshot.process.resident, Bytes::as_f64)
     ),
-    metric!(
+    PROCESS_VIRTUAL_MEMORY_BYTES = metric!(
         "process_virtual_memory_bytes",
         Gauge,
         Bytes,
@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Address space of the exporter itself.",
         |f, out| out.one(f.snapshot.process.virtual_memory, Bytes::as_f64)
     ),
-    metric!(
+    PROCESS_OPEN_FDS = metric!(
         "process_open_fds",
         Gauge,
         Count,
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Metric] = &[
         "File descriptors that the exporter itself has open.",
         |f, out| out.one(f.snapshot.process.open_fds, Count::as_f64)
     ),
-    metric!(
+    PROCESS_MAX_FDS = metric!(
         "process_max_fds",
         Gauge,
         Count,
@@ -59,7 +59,7 @@ pub(super) const ROWS: &[Metric] = &[
         "File descriptors that the exporter itself may have open.",
         |f, out| out.one(f.snapshot.process.max_fds, Count::as_f64)
     ),
-    metric!(
+    PROCESS_START_TIME_SECONDS = metric!(
         "process_start_time_seconds",
         Gauge,
         Seconds,
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Metric] = &[
             out.one(f.snapshot.process.started, |t| booted.as_f64() + t.0);
         }
     ),
-    metric!(
+    PROCESS_THREADS = metric!(
         "process_threads",
         Gauge,
         Count,

@@ -1,6 +1,6 @@
 //! Training runs whose logs are followed.
 
-use super::{Label, Metric, Samples, flag, metric};
+use super::{Label, Samples, flag, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
 use crate::model::source::SourceState;
@@ -23,8 +23,8 @@ fn seconds(Seconds(seconds): Seconds) -> f64 {
     seconds
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    TRAIN_LOG_STATE = metric!(
         "gb10_train_log_state",
         StateSet,
         None,
@@ -43,7 +43,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    TRAIN_LAST_STEP_AGE_SECONDS = metric!(
         "gb10_train_last_step_age_seconds",
         Gauge,
         Seconds,
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Metric] = &[
         "How long ago the run's last report came, by the exporter's clock; of one that was there before the exporter started, when the log was written last. Absent until there was one, and while a log is read up to its end. A run that has ended goes on growing older.",
         |f, out| each(f, out, |run| run.last_step, seconds)
     ),
-    metric!(
+    TRAIN_STALLED = metric!(
         "gb10_train_stalled",
         Gauge,
         None,
@@ -65,7 +65,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 while the run has not reported for ten minutes and twenty of its own steps (run.stall_for, run.stall_steps), and for longer than the pauses that it makes at equal distances. It stands still, or has ended without its log telling that. Absent until a report has come while it was watched.",
         |f, out| each(f, out, |run| run.stalled, flag)
     ),
-    metric!(
+    TRAIN_STEP_SECONDS = metric!(
         "gb10_train_step_seconds",
         Gauge,
         Seconds,
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Metric] = &[
         "How long a step of the run takes: the median of the last minute. For servers a step is a token. Absent until some were seen, and when the log has been silent for much longer than a step takes.",
         |f, out| each(f, out, |run| run.pace.step, seconds)
     ),
-    metric!(
+    TRAIN_STEP_BASELINE_SECONDS = metric!(
         "gb10_train_step_baseline_seconds",
         Gauge,
         Seconds,
@@ -87,7 +87,7 @@ pub(super) const ROWS: &[Metric] = &[
         "How long a step took in the run's own first steady minutes (run.baseline). Absent until there were some; another file at the path is another run.",
         |f, out| each(f, out, |run| run.pace.baseline, seconds)
     ),
-    metric!(
+    TRAIN_SLOW = metric!(
         "gb10_train_slow",
         Gauge,
         None,
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Metric] = &[
         "1 while the run's steps have taken longer than its own pace (run.slow_from, 20 %) for two minutes (run.slow_for). Says nothing about why.",
         |f, out| each(f, out, |run| run.pace.slow, flag)
     ),
-    metric!(
+    TRAIN_SLOW_EPISODES_TOTAL = metric!(
         "gb10_train_slow_episodes_total",
         Counter,
         Count,
@@ -109,7 +109,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Slow stretches since the exporter started, and stalls that are over.",
         |f, out| each(f, out, |run| Ok(run.stretches), |count| Count(count).as_f64())
     ),
-    metric!(
+    TRAIN_LOST_SECONDS_TOTAL = metric!(
         "gb10_train_lost_seconds_total",
         Counter,
         Seconds,

@@ -1,6 +1,6 @@
 //! Who holds the pool: workloads, by class and unit.
 
-use super::{Label, Metric, Samples, metric};
+use super::{Label, Samples, metric, rows};
 use crate::model::frame::Frame;
 use crate::model::reading::Reading;
 use crate::model::workload::{CapKind, Job, Phase, View, Workload};
@@ -72,8 +72,8 @@ fn exceeded(f: &Frame, out: &mut Samples) {
     }
 }
 
-pub(super) const ROWS: &[Metric] = &[
-    metric!(
+rows![
+    WORKLOAD_GPU_MEMORY_BYTES = metric!(
         "gb10_workload_gpu_memory_bytes",
         Gauge,
         Bytes,
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What the driver charges to the jobs of a class in a unit, on all GPUs. On a GB10 it is part of the pool, and neither resident memory nor a control group shows it. Memory that CUDA manages is under-reported. The unit \"other\" are those beyond job.shown.",
         |f, out| each(f, out, |w| w.gpu, bytes)
     ),
-    metric!(
+    WORKLOAD_RESIDENT_BYTES = metric!(
         "gb10_workload_resident_bytes",
         Gauge,
         Bytes,
@@ -95,7 +95,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Resident memory of the jobs' processes, mapped files included. Pages that several processes share are counted in each. Memory of the GPU is not in it.",
         |f, out| each(f, out, |w| w.resident, bytes)
     ),
-    metric!(
+    WORKLOAD_SWAP_BYTES = metric!(
         "gb10_workload_swap_bytes",
         Gauge,
         Bytes,
@@ -106,7 +106,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Memory of the jobs' processes that is in swap.",
         |f, out| each(f, out, |w| w.swap, bytes)
     ),
-    metric!(
+    WORKLOAD_GROUP_MEMORY_BYTES = metric!(
         "gb10_workload_group_memory_bytes",
         Gauge,
         Bytes,
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What the control groups of the jobs account for. The driver's allocations for the GPU are not in it, and limits of it do not bind them: compare gb10_workload_gpu_memory_bytes. A group that holds other programs as well counts them, too.",
         |f, out| each(f, out, |w| w.group, bytes)
     ),
-    metric!(
+    WORKLOAD_MAJOR_FAULTS_TOTAL = metric!(
         "gb10_workload_major_faults_total",
         Counter,
         Count,
@@ -128,7 +128,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Page faults of the jobs' processes that waited for a disk, since the exporter first saw the workload. What a process counted before that is not in it, and what one has counted stays in it when it ends.",
         |f, out| each(f, out, |w| w.major_faults, count)
     ),
-    metric!(
+    WORKLOAD_PROCESSES = metric!(
         "gb10_workload_processes",
         Gauge,
         Count,
@@ -139,7 +139,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Processes of the jobs. 0 for a workload whose last job has ended within the hour.",
         |f, out| each(f, out, |w| Ok(Count(w.processes)), count)
     ),
-    metric!(
+    WORKLOAD_STARTS_TOTAL = metric!(
         "gb10_workload_starts_total",
         Counter,
         Count,
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs that began while the exporter was watching. Those that were there before it are not in it.",
         |f, out| each(f, out, |w| w.starts, count)
     ),
-    metric!(
+    WORKLOAD_ENDS_TOTAL = metric!(
         "gb10_workload_ends_total",
         Counter,
         Count,
@@ -166,7 +166,7 @@ pub(super) const ROWS: &[Metric] = &[
             }
         }
     ),
-    metric!(
+    WORKLOAD_CAP_BYTES = metric!(
         "gb10_workload_cap_bytes",
         Gauge,
         Bytes,
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Metric] = &[
         "What the jobs may take of GPU memory by their own flags, added up; of a key-value cache alone where that is all that has a size (gb10_workload_cap_kind). Absent when one of them has no bound or one that cannot be seen: no default is assumed. A control group's limit is none: it does not bind the GPU's memory.",
         |f, out| each(f, out, |w| w.cap, bytes)
     ),
-    metric!(
+    WORKLOAD_CAP_KIND = metric!(
         "gb10_workload_cap_kind",
         Gauge,
         Count,
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs by what bounds their GPU memory: whole (a share of the pool), kv_only (the key-value cache alone), fraction_of_free (a share of what was free at the start), fixed (what they have loaded), none, unknown (hidden in a file, a wrapper or the Python interface).",
         |f, out| states(f, out, names(CapKind::ALL, CapKind::as_str), |w| Ok(w.cap_kinds))
     ),
-    metric!(
+    WORKLOAD_CAP_EXCEEDED = metric!(
         "gb10_workload_cap_exceeded",
         Gauge,
         Count,
@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs that hold more than their bound, job.cap_tolerance and job.cap_overshoot included: for them it is no bound. Absent where no job has one in bytes.",
         exceeded
     ),
-    metric!(
+    WORKLOAD_PHASE = metric!(
         "gb10_workload_phase",
         Gauge,
         Count,
@@ -210,7 +210,7 @@ pub(super) const ROWS: &[Metric] = &[
         "Jobs by what they do: starting, loading (what they hold grows), warming (it stopped growing a moment ago, or something compiles), serving (settled and at work; of a trainer, training), idle (settled and at rest), unknown. Absent for launchers, compilers and the desktop.",
         |f, out| states(f, out, names(Phase::ALL, Phase::as_str), |w| w.phases)
     ),
-    metric!(
+    WORKLOAD_LOAD_PEAK_BYTES = metric!(
         "gb10_workload_load_peak_bytes",
         Gauge,
         Bytes,
@@ -221,7 +221,7 @@ pub(super) const ROWS: &[Metric] = &[
         "The most that a job of the workload held while it loaded, GPU memory and resident memory together, as far back as the state file goes. A load can take twice the model for a while. Absent until a load was seen.",
         |f, out| each(f, out, |w| w.load_peak, bytes)
     ),
-    metric!(
+    WORKLOAD_VIEW = metric!(
         "gb10_workload_view",
         StateSet,
         None,
