@@ -8,6 +8,7 @@ mod gpu;
 mod health;
 pub mod history;
 mod kernel_log;
+pub mod links;
 mod machine;
 mod memory;
 mod module;
