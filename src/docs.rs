@@ -1,5 +1,9 @@
 //! The generated references: metrics, thresholds, command line.
 
+mod alerts;
+
+pub use alerts::{Lead, Outcome, alerts};
+
 use crate::catalog::{self, Stability};
 use crate::config::Config;
 use crate::config::table::{ROWS, amount, switched};

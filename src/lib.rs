@@ -13,6 +13,7 @@
 //! | a **reading** (an input): id, unit, source, accessor | the `readings!` groups of [`model`], collected by [`model::fields::all`] |
 //! | a **metric** (an output): name, unit, kind, labels, help, how to take it from a frame | [`catalog`] |
 //! | a **number that decides**: unit, default, range, where it comes from | [`thresholds`] |
+//! | an **alert**: severity, condition, patience, texts, the scenarios that prove it | [`rules`] |
 //! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], with `ALL` and `as_str` |
 //! | a **unit factor** such as 1024 or 1e-3 | [`units`] |
 //!
@@ -54,7 +55,8 @@
 //! | [`capture`] | model, units, sources | clock |
 //! | [`config`] | model, thresholds, units | |
 //! | [`export`] | catalog, model, units | input and output, clock |
-//! | [`docs`] | catalog, config, thresholds, model, units | |
+//! | [`rules`] | catalog, model, thresholds, units | input and output, clock, metric names |
+//! | [`docs`] | catalog, config, rules, thresholds, model, units | |
 //! | [`clock`] | model | |
 //! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
 //! | [`server`] | engine, export, model, config | |
@@ -134,6 +136,7 @@ pub mod derive;
 pub mod docs;
 pub mod engine;
 pub mod export;
+pub mod rules;
 pub mod server;
 pub mod sources;
 pub mod thresholds;

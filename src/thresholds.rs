@@ -464,6 +464,42 @@ thresholds! {
     /// A reading older than this many periods of its lane is dropped.
     age_limit_periods: Count = "lane.age_limit_periods", Count(3), Count(2), Count(20),
         because "A scrape must never serve a frozen value; two late rounds are a busy box, three are a fault.";
+    /// Minima of available memory that go down by at least this much in each of three hours are a leak.
+    alert_leak_from: Bytes = "alert.leak_from", Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_gib(16),
+        because "A judgement: caches of servers breathe by some hundred MiB a day; what takes a quarter GiB an hour fills a box in days.";
+    /// A leak is told when it reaches the reserve within this time.
+    alert_leak_ahead: Seconds = "alert.leak_ahead", Seconds(21_600.0), Seconds(3600.0), Seconds(604_800.0),
+        because "A working half-day: time to end a run in order.";
+    /// With this much available somebody may be about to launch something large.
+    alert_launch_available: Bytes = "alert.launch_available", Bytes::from_gib(64), Bytes::from_gib(1), Bytes::from_gib(512),
+        because "Half of the pool: models that take more are launched on an empty box.";
+    /// Less than this in blocks of 32 MiB is too little for such a launch.
+    alert_launch_contiguous: Bytes = "alert.launch_contiguous", Bytes::from_mib(6400), Bytes(0), Bytes::from_gib(64),
+        because "200 blocks: boxes whose launches failed had none to a few, fresh ones have thousands.";
+    /// Room that CUDA does not see is worth a word from this much on.
+    alert_blind_from: Bytes = "alert.blind_from", Bytes::from_gib(16), Bytes::from_gib(1), Bytes::from_gib(256),
+        because "A judgement: 30 to 73 GiB of cache were there when programs refused to start or capped their context.";
+    /// And when CUDA sees less than this share of what is available.
+    alert_blind_share: Ratio = "alert.blind_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
+        because "A judgement: with more than half of it visible most launches find what they need.";
+    /// A job that ends so often before it serves, within a quarter of an hour, is in a loop.
+    alert_restarts: Count = "alert.restarts", Count(3), Count(2), Count(100),
+        because "The recorded loop restarts every minute for an hour; two failed starts in a row are somebody trying.";
+    /// So many lines of memory that the driver did not get, within ten minutes of service, are a burst.
+    alert_no_memory_burst: Count = "alert.no_memory_burst", Count(8), Count(2), Count(10_000),
+        because "Boxes that were lost in service logged dozens to two hundred; single lines are on record on boxes that stayed well.";
+    /// A board is hot from this temperature of its hottest zone on.
+    alert_board_hot: Celsius = "alert.board_hot", Celsius(91.0), Celsius(50.0), Celsius(110.0),
+        because "Two degrees below where boards begin to cut the power, and where the unit that kept failing ran (91 to 92).";
+    /// And about to cut the power from this one on.
+    alert_board_critical: Celsius = "alert.board_critical", Celsius(94.0), Celsius(50.0), Celsius(110.0),
+        because "Within the 93 to 96 degrees from which boxes have switched themselves off.";
+    /// A lane that has finished no round for this long is stale.
+    alert_stale_after: Seconds = "alert.stale_after", Seconds(60.0), Seconds(5.0), Seconds(3600.0),
+        because "The slowest lane has a period of five seconds; a minute is twelve of its rounds.";
+    /// So many missed rounds of a lane within ten minutes are worth a word.
+    alert_missed_ticks: Count = "alert.missed_ticks", Count(30), Count(1), Count(600),
+        because "One in twenty of the fast lane's: short collapses begin to fall through.";
 }
 
 #[cfg(test)]

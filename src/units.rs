@@ -144,6 +144,17 @@ impl Count {
     pub const fn as_f64(self) -> f64 {
         self.0 as f64
     }
+
+    /// The nearest count; nothing below zero.
+    #[must_use]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a float cast saturates"
+    )]
+    pub const fn rounded(number: f64) -> Self {
+        Self(number.round() as u64)
+    }
 }
 
 macro_rules! float_unit {

@@ -17,7 +17,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("capture", &["model", "units", "sources"]),
     ("config", &["model", "thresholds", "units"]),
     ("export", &["catalog", "model", "units"]),
-    ("docs", &["catalog", "config", "thresholds", "model", "units"]),
+    ("rules", &["catalog", "model", "thresholds", "units"]),
+    ("docs", &["catalog", "config", "rules", "thresholds", "model", "units"]),
     ("clock", &["model"]),
     (
         "engine",
@@ -28,7 +29,8 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Layers without input, output, clock, processes and threads.
-const PURE: &[&str] = &["units", "thresholds", "model", "derive", "catalog", "export", "docs"];
+const PURE: &[&str] =
+    &["units", "thresholds", "model", "derive", "catalog", "export", "rules", "docs"];
 const IMPURE_STD: &[&str] = &["fs", "net", "process", "env", "thread", "io"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime", "clock_gettime"];
 /// The files with unsafe code.

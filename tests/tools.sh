@@ -101,6 +101,7 @@ if [ $# -gt 0 ]; then
     fetch "$@"
 else
     fetch prometheus prometheus promtool
+    fetch prometheus-alertmanager prometheus-alertmanager amtool
     fetch prometheus-node-exporter prometheus-node-exporter
     header
 fi

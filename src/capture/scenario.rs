@@ -132,6 +132,8 @@ pub struct Scenario {
     pub notes: Vec<String>,
     /// How long it lasts.
     pub length: Duration,
+    /// When the machine, or what it did, was lost, if that is on record.
+    pub end: Option<Duration>,
     /// When it begins, since 1970.
     pub start: Duration,
     /// Lanes that hang.

@@ -1,6 +1,28 @@
 //! What alerts, runbooks, dashboards and panels are called, so that each can lead to the others without
 //! knowing them.
 
+/// The job under which Prometheus scrapes the exporters, unless it is said otherwise.
+pub const JOB: &str = "gb10";
+/// Where the runbooks can be read, unless it is said otherwise.
+pub const RUNBOOK_BASE: &str =
+    "https://github.com/gb10-exporter/gb10-exporter/blob/main/alerts/runbooks/";
+/// Where Grafana is, unless it is said otherwise.
+pub const GRAFANA_BASE: &str = "http://localhost:3000";
+
+/// Whether this can be the name of a label.
+///
+/// # Errors
+/// What was expected.
+pub fn label(name: &str) -> Result<(), String> {
+    let mut letters = name.chars();
+    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if first && letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        Ok(())
+    } else {
+        Err(format!("expected letters, digits and _ as a label's name, found {name:?}"))
+    }
+}
+
 states! {
     /// A dashboard, by its uid, which is also the name of its file.
     Board {
@@ -134,7 +156,7 @@ alerts! {
     OomKill = "GB10OomKill" on KernelMessages,
     /// The driver got no memory although no job was loading.
     DriverNoMemory = "GB10DriverNoMemory" on KernelMessages,
-    /// A task has been blocked for minutes.
+    /// A task or a CPU does not come back from the kernel.
     HungTask = "GB10HungTask" on KernelMessages,
     /// The driver reports an Xid error.
     Xid = "GB10Xid" on KernelMessages,

@@ -98,6 +98,14 @@ pub struct Metric {
     pub read: fn(&Frame, &mut Samples),
 }
 
+impl Metric {
+    /// Whether its values are points in time.
+    #[must_use]
+    pub fn is_point_in_time(&self) -> bool {
+        self.name.ends_with("_timestamp_seconds")
+    }
+}
+
 /// One sample: label values in the order of the metric's labels.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Sample {

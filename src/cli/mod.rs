@@ -10,6 +10,7 @@ mod notify;
 mod record;
 mod reload;
 mod replay;
+mod rules;
 mod sample;
 mod serve;
 mod settings;
@@ -80,6 +81,8 @@ enum Command {
     Record(RecordArgs),
     /// Write a GPU's temperature and power beside a training log, as lines of CSV like nvidia-smi's.
     Sample(sample::SampleArgs),
+    /// Print the alert rules, for the thresholds in force.
+    Rules(rules::RulesArgs),
     /// Print the configuration in force and who decided each setting.
     Config(ConfigArgs),
     /// Print every number that decides anything, with its default, range and reason.
@@ -169,6 +172,7 @@ pub fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Correlate(args) => correlate::run(&args),
         Command::Sample(args) => sample::run(&args),
+        Command::Rules(args) => rules::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)
         }

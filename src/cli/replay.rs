@@ -22,7 +22,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// The labels that a scrape of a replay has in rule tests.
-const SCRAPED: [(&str, &str); 2] = [("instance", "replay"), ("job", "gb10-exporter")];
+const SCRAPED: [(&str, &str); 2] = [("instance", "replay"), ("job", crate::catalog::links::JOB)];
 
 /// More than a rule test can take, and some hundred MB of memory.
 const MAX_SAMPLES: usize = 20_000_000;

@@ -5,13 +5,15 @@ use crate::catalog::{self, Kind, Metric, Sample};
 use crate::model::fields;
 use crate::model::frame::Frame;
 use crate::model::reading::Value;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 use std::time::Duration;
 
 /// Samples of every series at the times of the scrapes.
 #[derive(Default)]
 pub struct Series {
+    /// The metrics that are kept; all, where it is nothing.
+    only: Option<BTreeSet<String>>,
     times: Vec<Duration>,
     /// By position in the catalog and labels: the value at each time.
     values: BTreeMap<(usize, String), Vec<Option<f64>>>,
@@ -34,6 +36,12 @@ fn escaped(value: &str) -> String {
 }
 
 impl Series {
+    /// Of these metrics only: a rule test takes long for what no rule reads.
+    #[must_use]
+    pub fn only(metrics: BTreeSet<String>) -> Self {
+        Self { only: Some(metrics), ..Self::default() }
+    }
+
     /// How many scrapes and series there are.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -52,7 +60,9 @@ impl Series {
     pub fn scrape(&mut self, frame: &Frame, more: &[(&str, &str)]) {
         let at = self.times.len();
         self.times.push(frame.snapshot.at.wall);
-        for (position, metric) in catalog::all().enumerate() {
+        let only = self.only.take();
+        let wanted = |metric: &Metric| only.as_ref().is_none_or(|only| only.contains(metric.name));
+        for (position, metric) in catalog::all().enumerate().filter(|(_, metric)| wanted(metric)) {
             for sample in catalog::samples(metric, frame) {
                 let key = (position, labels(metric, &sample, more));
                 let values = self.values.entry(key).or_default();
@@ -60,13 +70,15 @@ impl Series {
                 values.push(Some(sample.value));
             }
         }
+        self.only = only;
         for values in self.values.values_mut() {
             values.resize(at + 1, None);
         }
     }
 
     /// As `input_series` of a rule test. A series that is not there at a scrape is `_`, and `stale`
-    /// where it has just gone, as Prometheus would have it.
+    /// where it has just gone, as Prometheus would have it. The time of a rule test begins at zero, and so
+    /// do points in time here.
     #[must_use]
     pub fn promtool(
         &self,
@@ -84,10 +96,18 @@ impl Series {
             notation(up)
         );
         let metrics: Vec<&Metric> = catalog::all().collect();
+        let began = self.times.first().map_or(0.0, Duration::as_secs_f64);
         for ((position, labels), values) in &self.values {
-            let series = format!("{}{labels}", metrics[*position].name);
+            let metric = metrics[*position];
+            let series = format!("{}{labels}", metric.name);
             let _ = writeln!(out, "  - series: '{}'", series.replace('\'', "''"));
-            let _ = writeln!(out, "    values: '{}'", notation(values));
+            let _ = if metric.is_point_in_time() {
+                let values: Vec<_> =
+                    values.iter().map(|value| value.map(|at| at - began)).collect();
+                writeln!(out, "    values: '{}'", notation(&values))
+            } else {
+                writeln!(out, "    values: '{}'", notation(values))
+            };
         }
         out
     }

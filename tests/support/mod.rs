@@ -10,6 +10,7 @@
 
 pub mod fakes;
 pub mod prometheus;
+pub mod promtool;
 pub mod rig;
 
 use gb10_exporter::capture::Capture;

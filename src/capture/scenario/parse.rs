@@ -34,6 +34,7 @@ pub(super) struct Draft<'a> {
     notes: Vec<String>,
     pub(super) base: (usize, String),
     length: Option<Duration>,
+    end: Option<Duration>,
     start: Option<u64>,
     timeline: Vec<(usize, &'a str)>,
     expect: Vec<(usize, &'a str)>,
@@ -103,6 +104,7 @@ impl Draft<'_> {
             "source" => !self.source.is_empty(),
             "base" => !self.base.1.is_empty(),
             "length" => self.length.is_some(),
+            "end" => self.end.is_some(),
             "start" => self.start.is_some(),
             _ => false,
         };
@@ -117,6 +119,7 @@ impl Draft<'_> {
             "note" => self.notes.push(value.to_owned()),
             "base" => self.base = (number, value.to_owned()),
             "length" => self.length = Some(time(value)?),
+            "end" => self.end = Some(time(value)?),
             "start" => {
                 let seconds = value.parse().ok().filter(|seconds| *seconds < MAX_START);
                 self.start = Some(
@@ -126,7 +129,7 @@ impl Draft<'_> {
             }
             other => {
                 return Err(format!(
-                    "expected kind, title, source, story, note, base, length or start, found {other:?}"
+                    "expected kind, title, source, story, note, base, length, end or start, found {other:?}"
                 ));
             }
         }
@@ -146,6 +149,9 @@ impl Draft<'_> {
             Self { length: None, .. } => lacks("length"),
             Self { length: Some(length), .. } if *length > MAX_LENGTH || length.is_zero() => {
                 Err("expected a length from 1s to 14d".to_owned())
+            }
+            Self { length: Some(length), end: Some(end), .. } if end > length => {
+                Err("the end is after the scenario's length".to_owned())
             }
             _ => Ok(()),
         }
@@ -186,6 +192,7 @@ impl Draft<'_> {
             story: self.story.clone(),
             notes: self.notes.clone(),
             length: self.length.unwrap_or_default(),
+            end: self.end,
             start: Duration::from_secs(self.start.unwrap_or(START)),
             hangs: Vec::new(),
             reboots: Vec::new(),

@@ -1,0 +1,170 @@
+//! Critical alerts as the exporter itself sees them: from one frame to the next, by the conditions of the
+//! table. Collapses end in less time than a scrape, an evaluation and a grouping take.
+
+use super::{Alert, Condition, Group, Is, Severity, When, all};
+use crate::catalog::{Sample, samples, verdicts};
+use crate::model::frame::Frame;
+use std::collections::{BTreeMap, VecDeque};
+use std::time::Duration;
+
+/// Counts that are remembered of a series; a burst of more is a burst all the same.
+const MAX_COUNTS: usize = 64;
+
+/// An alert that holds, with the labels that its rule would have.
+#[derive(Clone)]
+pub struct Holding {
+    /// Which.
+    pub alert: &'static Alert,
+    /// The labels of its series.
+    pub labels: Vec<(&'static str, String)>,
+    /// Since when, in time since 1970.
+    pub since: Duration,
+    /// What is so, with its numbers.
+    pub evidence: String,
+}
+
+type Key = (usize, Vec<String>);
+
+/// What is remembered from frame to frame.
+#[derive(Default)]
+pub struct Watch {
+    /// When it began to hold, and when it held last; both clocks of the beginning.
+    held: BTreeMap<Key, Held>,
+    /// Counts that rose, and when.
+    counts: BTreeMap<Key, VecDeque<(Duration, f64)>>,
+}
+
+struct Held {
+    from: Duration,
+    since: Duration,
+    last: Duration,
+}
+
+impl Condition {
+    fn meant(&self, sample: &Sample) -> bool {
+        let values = self.metric.labels.iter().zip(&sample.labels);
+        self.with.iter().all(|(name, wanted)| {
+            values.clone().any(|(label, value)| label == name && wanted.contains(&value.as_ref()))
+        })
+    }
+
+    fn of_gpu<'a>(&self, sample: &'a Sample) -> Option<&'a str> {
+        let at = self.metric.labels.iter().position(|label| *label == "gpu")?;
+        Some(sample.labels[at].as_ref())
+    }
+}
+
+impl Watch {
+    /// The critical alerts that hold in this frame, with their patience.
+    pub fn step(&mut self, frame: &Frame) -> Vec<Holding> {
+        let now = frame.snapshot.at.mono;
+        let wanted =
+            |alert: &&Alert| alert.severity == Severity::Critical && !alert.group.optional();
+        for (number, alert) in all().enumerate().filter(|(_, alert)| wanted(alert)) {
+            for labels in self.series(number, alert, frame) {
+                let fresh = Held { from: now, since: frame.snapshot.at.wall, last: now };
+                self.held.entry((number, labels)).or_insert(fresh).last = now;
+            }
+        }
+        let kept = |number: usize, held: &Held| {
+            let keep = all().nth(number).map_or(0, |alert| alert.keep);
+            let told = held.last.saturating_sub(held.from) >= patience(number);
+            now.saturating_sub(held.last) <= seconds(if told { keep } else { 0 })
+        };
+        self.held.retain(|(number, _), held| kept(*number, held));
+        let told = self
+            .held
+            .iter()
+            .filter(|((number, _), held)| held.last.saturating_sub(held.from) >= patience(*number));
+        told.filter_map(|((number, labels), held)| {
+            let alert = all().nth(*number)?;
+            let names = condition(alert)?.metric.labels;
+            let labels = names.iter().copied().zip(labels.iter().cloned()).collect();
+            Some(Holding {
+                alert,
+                labels,
+                since: held.since,
+                evidence: evidence(frame, alert.group),
+            })
+        })
+        .collect()
+    }
+
+    /// The label values of the series for which the alert's condition holds.
+    fn series(&mut self, number: usize, alert: &'static Alert, frame: &Frame) -> Vec<Vec<String>> {
+        let Some(first) = condition(alert) else { return Vec::new() };
+        let mut found: Vec<Sample> = samples(first.metric, frame);
+        found.retain(|sample| first.meant(sample));
+        found.retain(|sample| self.holds(number, first, sample, frame));
+        if let When::Both(_, second) = &alert.when {
+            let others: Vec<Sample> = samples(second.metric, frame)
+                .into_iter()
+                .filter(|s| second.meant(s) && self.holds(number, second, s, frame))
+                .collect();
+            found.retain(|sample| {
+                others.iter().any(|other| second.of_gpu(other) == first.of_gpu(sample))
+            });
+        }
+        let texts = |sample: Sample| sample.labels.into_iter().map(Into::into).collect();
+        found.into_iter().map(texts).collect()
+    }
+
+    fn holds(&mut self, number: usize, is: &Condition, sample: &Sample, frame: &Frame) -> bool {
+        match &is.is {
+            Is::AtLeast(least) => sample.value >= least(&frame.thresholds),
+            Is::Grew { by, within } => {
+                let now = frame.snapshot.at.mono;
+                let labels = sample.labels.iter().map(|label| label.to_string()).collect();
+                let first_look = self.counts.is_empty();
+                let known = self.counts.entry((number, labels)).or_insert_with(|| {
+                    // What was counted before the exporter looked is no news; a series that begins is.
+                    let before = if first_look { sample.value } else { 0.0 };
+                    VecDeque::from([(now, before)])
+                });
+                if known.back().is_none_or(|(_, last)| *last != sample.value) {
+                    known.push_back((now, sample.value));
+                }
+                let old = |(at, _): &(Duration, f64)| now.saturating_sub(*at) > seconds(*within);
+                // The newest of the old ones is what the window begins with.
+                while known.len() > MAX_COUNTS || known.get(1).is_some_and(old) {
+                    known.pop_front();
+                }
+                let began = known.front().map_or(sample.value, |(_, count)| *count);
+                sample.value - began >= by(&frame.thresholds)
+            }
+        }
+    }
+}
+
+fn condition(alert: &'static Alert) -> Option<&'static Condition> {
+    match &alert.when {
+        When::Series(condition) | When::Both(condition, _) => Some(condition),
+        When::Expression(_) => None,
+    }
+}
+
+fn seconds(seconds: u32) -> Duration {
+    Duration::from_secs(seconds.into())
+}
+
+fn patience(number: usize) -> Duration {
+    seconds(all().nth(number).map_or(0, |alert| alert.wait))
+}
+
+/// What the verdicts about this part of the box rest on.
+fn evidence(frame: &Frame, group: Group) -> String {
+    let about: &[&str] = match group {
+        Group::Pool => &["pool.exhaustion", "pool.holder", "jobs.contention"],
+        Group::Heat => &["gpu.throttle"],
+        Group::Kernel => &["kernel.no_memory", "pool.exhaustion", "pool.holder"],
+        _ => &[],
+    };
+    let told = verdicts::of(frame).into_iter().filter_map(|(name, state, evidence)| {
+        let bare = name.split('[').next().unwrap_or_default();
+        about.contains(&bare).then(|| match evidence.as_str() {
+            "" => format!("{name} {state}"),
+            evidence => format!("{name} {state}: {evidence}"),
+        })
+    });
+    told.collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,159 @@
+//! Alert rules on scenarios, by the real `promtool test rules`.
+//!
+//! promtool tells whether an expression gives what was expected. Asked for the alerts that fire and told to
+//! expect none, it says which there are: so every alert of every scenario is seen, not only those that a
+//! test thought of.
+
+use super::{root, tool};
+use gb10_exporter::capture::scenario::Scenario;
+use gb10_exporter::engine::player::Player;
+use gb10_exporter::export::series::Series;
+use gb10_exporter::rules::{Format, Group, Options, render};
+use gb10_exporter::thresholds::Thresholds;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+/// The labels of a scraped box.
+pub const SCRAPED: [(&str, &str); 2] = [("instance", "box"), ("job", "gb10")];
+
+/// Every scenario, by name.
+pub fn scenarios() -> Vec<(String, PathBuf)> {
+    let mut all: Vec<_> = fs::read_dir(root().join("tests/scenarios"))
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
+        .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
+        .collect();
+    all.sort();
+    all
+}
+
+/// Names of the metrics in a text.
+pub fn metrics_in(text: &str) -> BTreeSet<String> {
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let names = text.split(word).filter(|w| w.starts_with("gb10_"));
+    let known: BTreeSet<&str> = gb10_exporter::catalog::all().map(|m| m.name).collect();
+    names.filter(|name| known.contains(name)).map(str::to_owned).collect()
+}
+
+/// The rules that everybody gets.
+pub fn rules() -> String {
+    let groups: Vec<Group> = Group::ALL.iter().copied().filter(|g| !g.optional()).collect();
+    render(&groups, &Options::default(), Format::Prometheus).unwrap()
+}
+
+/// A scenario as Prometheus would have scraped it.
+pub struct Scraped {
+    pub input: String,
+    pub seconds: u64,
+    pub every: u64,
+}
+
+/// Scrapes of a scenario: every so many seconds, from `phase` on.
+pub fn scrapes(path: &Path, names: &BTreeSet<String>, wanted: &[(u64, u64)]) -> Vec<Scraped> {
+    let scenario = Scenario::load(path).unwrap();
+    let seconds = scenario.length.as_secs();
+    let mut all: Vec<(Series, Vec<Option<f64>>)> =
+        wanted.iter().map(|_| (Series::only(names.clone()), Vec::new())).collect();
+    let start = scenario.start;
+    for (time, frame) in Player::new(scenario, Thresholds::default(), ("0", "0")) {
+        for ((every, phase), (series, up)) in wanted.iter().zip(&mut all) {
+            let at = time.as_secs();
+            if at < *phase || (at - phase) % every != 0 {
+                continue;
+            }
+            up.push(Some(if frame.is_some() { 1.0 } else { 0.0 }));
+            match &frame {
+                Some(frame) => series.scrape(frame, &SCRAPED),
+                None => series.silence(start + time),
+            }
+        }
+    }
+    let text = |((every, _), (series, up)): (&(u64, u64), (Series, Vec<Option<f64>>))| Scraped {
+        input: series.promtool(Duration::from_secs(*every), &SCRAPED, &up),
+        seconds,
+        every: *every,
+    };
+    wanted.iter().zip(all).map(text).collect()
+}
+
+/// What promtool prints of a test file that it does not agree with.
+pub fn disagree(rules: &str, test: &str) -> String {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("rules.yml"), rules).unwrap();
+    fs::write(dir.path().join("test.yml"), test).unwrap();
+    let out = Command::new(tool("promtool"))
+        .args(["test", "rules", "test.yml"])
+        .current_dir(dir.path())
+        .output()
+        .unwrap();
+    String::from_utf8_lossy(&out.stdout).into_owned() + &String::from_utf8_lossy(&out.stderr)
+}
+
+/// A test file's beginning: its input, as the only test.
+pub fn test_of(scraped: &Scraped) -> String {
+    let mut lines = scraped.input.lines();
+    let mut out = format!(
+        "rule_files: [rules.yml]\nevaluation_interval: {}s\ntests:\n  - {}\n",
+        scraped.every,
+        lines.next().unwrap()
+    );
+    for line in lines {
+        let _ = writeln!(out, "    {line}");
+    }
+    out
+}
+
+/// One series of an answer: its labels and value.
+pub type Got = (BTreeMap<String, String>, f64);
+
+/// What promtool says it got, for each expression in turn.
+pub fn got(said: &str) -> Vec<Vec<Got>> {
+    said.lines().filter_map(|line| line.trim().strip_prefix("got: ")).map(series).collect()
+}
+
+/// `{a="b", ...} 1.5E+01, {...} 2`
+fn series(text: &str) -> Vec<Got> {
+    let mut all = Vec::new();
+    for part in text.split("{").skip(1) {
+        let (labels, value) = part.rsplit_once("} ").unwrap_or_else(|| panic!("{text}"));
+        let pairs = labels.split("\", ").filter_map(|pair| pair.split_once("=\""));
+        let labels = pairs
+            .map(|(name, value)| (name.to_owned(), value.trim_end_matches('"').to_owned()))
+            .collect();
+        let value = value.trim().trim_end_matches(',').parse().unwrap_or_else(|_| panic!("{text}"));
+        all.push((labels, value));
+    }
+    all
+}
+
+/// When each alert fired first: name and severity, second.
+pub fn firing(rules: &str, scraped: &Scraped) -> BTreeMap<(String, String), f64> {
+    let (every, seconds) = (scraped.every, scraped.seconds);
+    let last = seconds - seconds % every;
+    let mut test = test_of(scraped) + "    promql_expr_test:\n";
+    // In pieces, for promtool takes only so many samples at once.
+    let mut from = 0;
+    while from < last {
+        let until = last.min(from + 3600);
+        let over = until - from;
+        let _ = write!(
+            test,
+            "      - expr: 'min by (alertname, severity) (min_over_time(timestamp(ALERTS{{alertstate=\"firing\"}})[{over}s:{every}s]))'\n        eval_time: {until}s\n"
+        );
+        from = until;
+    }
+    let said = disagree(rules, &test);
+    assert!(said.contains("SUCCESS") || said.contains("got:"), "{}: {said}", &scraped.input[..300.min(scraped.input.len())]);
+    let mut first = BTreeMap::new();
+    for (labels, at) in got(&said).into_iter().flatten() {
+        let key = (labels["alertname"].clone(), labels["severity"].clone());
+        let known = first.entry(key).or_insert(at);
+        *known = at.min(*known);
+    }
+    first
+}
