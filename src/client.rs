@@ -1,12 +1,12 @@
-//! The small HTTP client of `--url`: one GET, bounded in time and size.
+//! The small HTTP client: one GET or POST, bounded in time and size.
 
 pub mod range;
 
-use http_body_util::{BodyExt, Empty, LengthLimitError, Limited};
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
-use hyper::header::{HOST, HeaderValue};
-use hyper::{Request, StatusCode, Uri};
+use hyper::header::{CONTENT_TYPE, HOST, HeaderValue};
+use hyper::{Method, Request, StatusCode, Uri};
 use hyper_util::rt::TokioIo;
 use std::time::Duration;
 use tokio::net::TcpStream;
@@ -62,6 +62,28 @@ pub fn get(base: &str, path: &str) -> Result<Vec<u8>, FetchError> {
 /// # Errors
 /// Says why there is none.
 pub fn ask(base: &str, path: &str, bounds: Bounds) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    talk(base, path, None, bounds)
+}
+
+/// The same, with a JSON document that is posted.
+///
+/// # Errors
+/// Says why there is no answer.
+pub fn post(
+    base: &str,
+    path: &str,
+    json: Vec<u8>,
+    bounds: Bounds,
+) -> Result<(StatusCode, Vec<u8>), FetchError> {
+    talk(base, path, Some(json), bounds)
+}
+
+fn talk(
+    base: &str,
+    path: &str,
+    json: Option<Vec<u8>>,
+    bounds: Bounds,
+) -> Result<(StatusCode, Vec<u8>), FetchError> {
     let url = url(base, path);
     let uri: Uri = url.parse().map_err(|_| FetchError::Url(base.to_owned()))?;
     if uri.scheme_str() == Some("https") {
@@ -74,7 +96,7 @@ pub fn ask(base: &str, path: &str, bounds: Bounds) -> Result<(StatusCode, Vec<u8
         .build()
         .map_err(|e| FetchError::Reach(url.clone(), e.into()))?;
     let answer = runtime.block_on(async {
-        tokio::time::timeout(bounds.patience, exchange(&url, &uri, &authority, bounds.body))
+        tokio::time::timeout(bounds.patience, exchange(&url, &uri, &authority, json, bounds.body))
             .await
             .unwrap_or_else(|_| Err(FetchError::Slow(url.clone(), bounds.patience)))
     });
@@ -91,6 +113,7 @@ async fn exchange(
     url: &str,
     uri: &Uri,
     authority: &str,
+    json: Option<Vec<u8>>,
     limit: usize,
 ) -> Result<(StatusCode, Vec<u8>), FetchError> {
     let reach = |e: Box<dyn std::error::Error + Send + Sync>| {
@@ -105,7 +128,16 @@ async fn exchange(
     let (mut sender, connection) =
         http1::handshake(TokioIo::new(stream)).await.map_err(|e| reach(e.into()))?;
     tokio::spawn(connection);
-    let mut request = Request::new(Empty::<Bytes>::new());
+    let mut request = match json {
+        None => Request::new(Full::<Bytes>::default()),
+        Some(json) => {
+            let mut request = Request::new(Full::new(Bytes::from(json)));
+            *request.method_mut() = Method::POST;
+            let kind = HeaderValue::from_static("application/json");
+            request.headers_mut().insert(CONTENT_TYPE, kind);
+            request
+        }
+    };
     *request.uri_mut() = uri.path_and_query().map_or_else(Uri::default, |p| p.clone().into());
     let host = HeaderValue::from_str(authority).map_err(|e| reach(e.into()))?;
     request.headers_mut().insert(HOST, host);

@@ -2,7 +2,7 @@
 
 mod alerts;
 
-pub use alerts::{Lead, Outcome, alerts};
+pub use alerts::{Lead, Notice, Outcome, alerts};
 
 use crate::catalog::{self, Stability};
 use crate::config::Config;

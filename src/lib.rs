@@ -61,6 +61,7 @@
 //! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
 //! | [`server`] | engine, export, model, config | |
 //! | [`client`] | nothing | |
+//! | [`alertmanager`] | catalog, client, clock, config, engine, rules | |
 //! | [`cli`] | everything; nobody uses it | |
 //!
 //! # Invariants
@@ -126,6 +127,7 @@
 #[macro_use] // the macros that declare closed sets and groups of readings
 pub mod model;
 
+pub mod alertmanager;
 pub mod capture;
 pub mod catalog;
 pub mod cli;

@@ -464,6 +464,9 @@ thresholds! {
     /// A reading older than this many periods of its lane is dropped.
     age_limit_periods: Count = "lane.age_limit_periods", Count(3), Count(2), Count(20),
         because "A scrape must never serve a frozen value; two late rounds are a busy box, three are a fault.";
+    /// A fall is told as the end of the pool below this much available; above it a load that fits falls just as fast.
+    alert_exhaustion_below: Bytes = "alert.exhaustion_below", Bytes::from_gib(12), Bytes::from_gib(1), Bytes::from_gib(64),
+        because "Planning advice leaves 12 GiB of the pool, so a load that was planned ends above it.";
     /// Minima of available memory that go down by at least this much in each of three hours are a leak.
     alert_leak_from: Bytes = "alert.leak_from", Bytes::from_mib(256), Bytes::from_mib(16), Bytes::from_gib(16),
         because "A judgement: caches of servers breathe by some hundred MiB a day; what takes a quarter GiB an hour fills a box in days.";
@@ -483,8 +486,8 @@ thresholds! {
     alert_blind_share: Ratio = "alert.blind_share", Ratio(0.5), Ratio(0.05), Ratio(1.0),
         because "A judgement: with more than half of it visible most launches find what they need.";
     /// A job that ends so often before it serves, within a quarter of an hour, is in a loop.
-    alert_restarts: Count = "alert.restarts", Count(3), Count(2), Count(100),
-        because "The recorded loop restarts every minute for an hour; two failed starts in a row are somebody trying.";
+    alert_restarts: Count = "alert.restarts", Count(5), Count(2), Count(100),
+        because "The recorded loop restarts every minute for an hour; four starts by hand in a row are on record, too.";
     /// So many lines of memory that the driver did not get, within ten minutes of service, are a burst.
     alert_no_memory_burst: Count = "alert.no_memory_burst", Count(8), Count(2), Count(10_000),
         because "Boxes that were lost in service logged dozens to two hundred; single lines are on record on boxes that stayed well.";

@@ -152,7 +152,7 @@ impl Count {
         clippy::cast_sign_loss,
         reason = "a float cast saturates"
     )]
-    pub const fn rounded(number: f64) -> Self {
+    pub fn rounded(number: f64) -> Self {
         Self(number.round() as u64)
     }
 }

@@ -26,6 +26,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ),
     ("server", &["engine", "export", "model", "config"]),
     ("client", &[]),
+    ("alertmanager", &["catalog", "client", "clock", "config", "engine", "rules"]),
 ];
 
 /// Layers without input, output, clock, processes and threads.

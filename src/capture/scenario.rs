@@ -11,7 +11,8 @@ pub mod write;
 
 pub use kernel::KernelLines;
 
-use super::{Capture, CaptureError, Kind};
+pub use super::Kind;
+use super::{Capture, CaptureError};
 use crate::model::fields::Field;
 use crate::model::gpu::GpuChoice;
 use crate::model::moment::Moment;

@@ -1,6 +1,7 @@
 //! `replay`: a scenario instead of a machine.
 
 use super::{VERSION, print, settings};
+use crate::alertmanager;
 use crate::capture::scenario::Scenario;
 use crate::catalog::verdicts;
 use crate::config::{Config, Origin};
@@ -64,6 +65,12 @@ pub(super) struct ReplayArgs {
     /// With --serve: address to listen on.
     #[arg(long = "web.listen-address", value_name = "HOST:PORT", requires = "serve")]
     listen: Option<String>,
+    /// With --serve: tell this Alertmanager of critical alerts, as `serve` does.
+    #[arg(long = "alertmanager.url", value_name = "URL", requires = "serve")]
+    alertmanagers: Vec<String>,
+    /// With --alertmanager.url: a label of those alerts.
+    #[arg(long = "alertmanager.label", value_name = "NAME=VALUE", requires = "alertmanagers")]
+    alert_labels: Vec<String>,
     /// Judge by the thresholds of this configuration file; nothing else in it matters here.
     #[arg(long = "config.file", value_name = "FILE")]
     config: Option<PathBuf>,
@@ -217,11 +224,18 @@ fn every_column(args: &ReplayArgs) -> anyhow::Result<Vec<String>> {
 
 fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
     let mut config = Config::default();
-    if let Some(address) = &args.listen {
-        config
-            .set("web.listen_address", std::slice::from_ref(address), Origin::Flag)
-            .map_err(|what| anyhow!("--web.listen-address: {what}"))?;
+    let listen = args.listen.iter().cloned().collect();
+    for (key, values) in [
+        ("web.listen_address", &listen),
+        ("alertmanager.url", &args.alertmanagers),
+        ("alertmanager.label", &args.alert_labels),
+    ] {
+        if !values.is_empty() {
+            let flag = key.replace('_', "-");
+            config.set(key, values, Origin::Flag).map_err(|what| anyhow!("--{flag}: {what}"))?;
+        }
     }
+    config.contradictions().map_err(|c| anyhow!("--{}: {}", c.keys[0], c.what))?;
     super::log::to_stderr(&config);
     let listeners = server::bind(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -235,6 +249,7 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
     for listener in &listeners {
         tracing::info!("listening on http://{}{}", listener.local_addr()?, config.telemetry_path);
     }
+    let alertmanagers = alertmanager::start(&config, &engine).context("cannot start a thread")?;
     runtime.block_on(async {
         let mut terminate =
             tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
@@ -246,6 +261,7 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
         };
         server::serve(listeners, Arc::clone(&engine), &config, stop).await
     })?;
+    drop(alertmanagers);
     engine.stop();
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use super::reload::Reloader;
 use super::{VERSION, notify};
+use crate::alertmanager;
 use crate::clock::System;
 use crate::config::Config;
 use crate::engine::{Engine, Options, Settings};
@@ -47,6 +48,7 @@ pub(super) fn run(
         tracing::info!("no state directory: unclean boots are not told (see --state.directory)");
     }
     let watchdog = notify::Watchdog::start(&engine)?;
+    let alertmanagers = alertmanager::start(config, &engine).context("cannot start a thread")?;
     runtime.block_on(async {
         notify::ready();
         let stop = async {
@@ -56,7 +58,7 @@ pub(super) fn run(
         };
         server::serve(listeners, Arc::clone(&engine), config, stop).await
     })?;
-    drop(watchdog);
+    drop((watchdog, alertmanagers));
     engine.stop();
     tracing::info!("stopped");
     Ok(ExitCode::SUCCESS)

@@ -4,6 +4,7 @@
 //! help and its checks all come from there. Flags win over the environment, the environment over the
 //! file, the file over the defaults; [`Config::origin`] remembers who won.
 
+mod checks;
 pub mod file;
 pub mod table;
 
@@ -78,6 +79,10 @@ pub struct Config {
     pub log_format: LogFormat,
     /// Training logs to follow.
     pub train_logs: Vec<PathBuf>,
+    /// Alertmanagers that are told of critical alerts at once.
+    pub alertmanagers: Vec<String>,
+    /// Labels of those alerts.
+    pub alert_labels: Vec<(String, String)>,
     /// How processes and their units are called.
     pub naming: Naming,
     /// The NVML library.
@@ -107,6 +112,8 @@ impl Default for Config {
             log_level: "info".to_owned(),
             log_format: LogFormat::Logfmt,
             train_logs: Vec::new(),
+            alertmanagers: Vec::new(),
+            alert_labels: Vec::new(),
             naming: Naming::default(),
             nvml: "libnvidia-ml.so.1".to_owned(),
             nvidia_smi: "nvidia-smi".to_owned(),
@@ -149,6 +156,16 @@ impl Config {
             if wrong {
                 return against([first, second], what);
             }
+        }
+        let labelled = |name: &str| self.alert_labels.iter().any(|(label, _)| label == name);
+        if let (Some(url), false) =
+            (self.alertmanagers.first(), labelled("job") && labelled("instance"))
+        {
+            let keys = ["alertmanager.url", "alertmanager.label"];
+            let what = format!(
+                "{url} needs alertmanager.label with job=... and instance=..., as Prometheus has them, or each alert comes twice"
+            );
+            return Err(Contradiction { keys, what });
         }
         let others = table::switched().any(|source| self.collectors[source.index()]);
         if !others && self.gpu == GpuChoice::Off {

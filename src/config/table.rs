@@ -1,6 +1,8 @@
 //! The settings, once each.
 
-use super::{Config, LogFormat, paths};
+pub use super::checks::split_address;
+use super::checks::{address, alertmanager, directory, label, one, telemetry_path};
+use super::{Config, LogFormat};
 use crate::model::gpu::GpuChoice;
 use crate::model::naming::{OwnClass, UnitRules};
 use crate::model::source::Source;
@@ -46,50 +48,6 @@ impl Row {
     pub fn check(&self, values: &[String]) -> Result<(), String> {
         (self.set)(&mut Config::default(), values)
     }
-}
-
-/// The only value.
-fn one(values: &[String]) -> Result<&str, String> {
-    match values {
-        [one] if !one.is_empty() => Ok(one),
-        [_] => Err("expected a value, found an empty one".to_owned()),
-        _ => Err("expected one value, found a list".to_owned()),
-    }
-}
-
-fn directory(values: &[String]) -> Result<std::path::PathBuf, String> {
-    let path = one(values)?;
-    if path.starts_with('/') {
-        Ok(path.into())
-    } else {
-        Err(format!("expected an absolute path, found {path:?}"))
-    }
-}
-
-/// Host and port of an address to listen on; no host means all addresses.
-#[must_use]
-pub fn split_address(text: &str) -> Option<(&str, u16)> {
-    let (host, port) = text.rsplit_once(':')?;
-    // An IPv6 address without brackets would lose its last group to the port.
-    let bare_ipv6 = host.contains(':') && !(host.starts_with('[') && host.ends_with(']'));
-    port.parse().ok().filter(|_| !bare_ipv6).map(|port| (host, port))
-}
-
-fn address(text: &str) -> Result<(), String> {
-    let unlike = || format!("expected HOST:PORT, [IPv6]:PORT or :PORT, found {text:?}");
-    split_address(text).map(drop).ok_or_else(unlike)
-}
-
-fn telemetry_path(path: &str) -> Result<(), String> {
-    if !path.starts_with('/') || path.contains(['?', '#', ' ']) {
-        return Err(format!(
-            "expected a path that begins with / and has no query, fragment or space, found {path:?}"
-        ));
-    }
-    if paths::TAKEN.contains(&path) {
-        return Err(format!("{path} is another page of this server"));
-    }
-    Ok(())
 }
 
 /// Classes of the operator's own.
@@ -187,6 +145,35 @@ pub const ROWS: &[Row] = &[
             Ok(())
         },
         show: |c| c.train_logs.iter().flat_map(|path| path_shown(path)).collect(),
+    },
+    Row {
+        key: "alertmanager.url",
+        value_name: "URL",
+        help: "Tell this Alertmanager of critical alerts at once, without waiting for a scrape; may be given several times, \
+               once for each of a cluster. http://HOST:PORT, with a path if it has one",
+        many: true,
+        machine: false,
+        reloads: false,
+        set: |c, values| {
+            c.alertmanagers =
+                values.iter().map(|value| alertmanager(value)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        show: |c| c.alertmanagers.clone(),
+    },
+    Row {
+        key: "alertmanager.label",
+        value_name: "NAME=VALUE",
+        help: "A label of those alerts; may be given several times. Give job and instance as Prometheus has them, and its \
+               external_labels, so that its alerts and these are one",
+        many: true,
+        machine: false,
+        reloads: false,
+        set: |c, values| {
+            c.alert_labels = values.iter().map(|value| label(value)).collect::<Result<_, _>>()?;
+            Ok(())
+        },
+        show: |c| c.alert_labels.iter().map(|(name, value)| format!("{name}={value}")).collect(),
     },
     Row {
         key: "workload.class",

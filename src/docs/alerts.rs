@@ -33,6 +33,19 @@ pub struct Lead {
     pub own: Option<f64>,
 }
 
+/// What an alert said in a scenario.
+#[derive(Clone)]
+pub struct Notice {
+    /// The alert.
+    pub alert: String,
+    /// Its severity.
+    pub severity: String,
+    /// Where it fired.
+    pub scenario: String,
+    /// Its description, as a person gets it.
+    pub text: String,
+}
+
 /// Seconds as people write them.
 fn clock(seconds: f64) -> String {
     let whole = crate::units::Count::rounded(seconds).0;
@@ -51,10 +64,10 @@ fn times(at: [Option<f64>; 2]) -> String {
 fn row(alert: &Alert, outcomes: &[Outcome]) -> String {
     let name = alert.name.as_str();
     let severity = alert.severity.as_str();
-    let fired = |outcome: &&Outcome| alert.fires.contains(&outcome.scenario.as_str());
+    let proves = |outcome: &&Outcome| alert.fires.contains(&outcome.scenario.as_str());
     let fires: Vec<String> = outcomes
         .iter()
-        .filter(fired)
+        .filter(proves)
         .map(|outcome| {
             let at = outcome.fired.iter().find(|(n, s, _)| n == name && s == severity);
             format!("{} ({})", outcome.scenario, times(at.map_or([None; 2], |(_, _, at)| *at)))
@@ -76,7 +89,7 @@ fn row(alert: &Alert, outcomes: &[Outcome]) -> String {
 
 /// The whole page.
 #[must_use]
-pub fn alerts(outcomes: &[Outcome], leads: &[Lead]) -> String {
+pub fn alerts(outcomes: &[Outcome], leads: &[Lead], notices: &[Notice]) -> String {
     let mut out = format!(
         "{GENERATED}# Alerts\n\nEvery alert, from the table in `src/rules`. `alerts/gb10.rules.yml` has the rules; those that need other programs'\n\
          series or several boxes are in files of their own beside it. `gb10-exporter rules` prints them for other thresholds.\n\n\
@@ -89,6 +102,10 @@ pub fn alerts(outcomes: &[Outcome], leads: &[Lead]) -> String {
         let _ = writeln!(out, "{}", row(alert, outcomes));
     }
     lead(&mut out, leads);
+    out.push_str("\n## What they say\n\nEach description, as it came when the alert fired in the scenario, on a box called `box`.\n\n");
+    for Notice { alert, severity, scenario, text } in notices {
+        let _ = writeln!(out, "- **{alert}** ({severity}, {scenario}): {text}");
+    }
     let _ = write!(
         out,
         "\n## Scenarios\n\nWhat fires in each scenario of `tests/scenarios`, the near misses among them, whatever the alert. Raw: the deciding\n\
@@ -100,9 +117,8 @@ pub fn alerts(outcomes: &[Outcome], leads: &[Lead]) -> String {
             let which = |severity: &str| (severity == Severity::Info.as_str()) == info;
             let fired = outcome.fired.iter().filter(|(_, severity, _)| which(severity));
             let parts: Vec<String> = fired
-                .map(|(name, severity, at)| match info {
-                    true => name.clone(),
-                    false => format!("{name} ({severity}, {})", times(*at)),
+                .map(|(name, severity, at)| {
+                    if info { name.clone() } else { format!("{name} ({severity}, {})", times(*at)) }
                 })
                 .collect();
             if parts.is_empty() { "-".to_owned() } else { parts.join(", ") }

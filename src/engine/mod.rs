@@ -235,6 +235,13 @@ impl Engine {
         self.shared.bell.wait(patience, |rung| rung.frames >= count || rung.done);
     }
 
+    /// Waits for another frame than the first `seen`, or until `patience` is over, and tells how many there
+    /// have been.
+    #[must_use]
+    pub fn wait_for_frame_after(&self, seen: u64, patience: Duration) -> u64 {
+        self.shared.bell.wait(patience, |rung| rung.frames > seen || rung.stop).frames
+    }
+
     /// Uses other settings from the next round and tick on. What was learned is kept.
     pub fn reconfigure(&self, settings: Settings) {
         self.shared.settings.store(Arc::new(settings));

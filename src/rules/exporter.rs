@@ -95,8 +95,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["power-not-delivered", "prefill-freeze", "two-hundred-lines"],
+        silent: &["reboot", "sensors-hang", "fragmentation"],
     },
     Alert {
         name: AlertName::ExporterDown,
@@ -114,8 +114,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.options.job
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["no-targets"],
+        silent: &["reboot"],
     },
     Alert {
         name: AlertName::UncleanBoot,
@@ -134,8 +134,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.last(&metrics::PREVIOUS_BOOT_LAST_SEEN_TIMESTAMP_SECONDS, &[], Shown::Date),
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["prefill-freeze", "reboot", "two-hundred-lines"],
+        silent: &["idle-day", "full-and-healthy"],
     },
     Alert {
         name: AlertName::GpuUnreadable,
@@ -157,8 +157,8 @@ pub(super) const ROWS: &[Alert] = &[
                 last_words(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cap-lost", "fragmentation"],
+        silent: &["eventful-hour", "power-unreadable", "sensors-hang"],
     },
     Alert {
         name: AlertName::SourceFailing,
@@ -174,8 +174,8 @@ pub(super) const ROWS: &[Alert] = &[
              gb10-exporter status says why."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["sensors-hang"],
+        silent: &["fragmentation", "eventful-hour"],
     },
     Alert {
         name: AlertName::DataStale,
@@ -192,8 +192,8 @@ pub(super) const ROWS: &[Alert] = &[
              the same."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cap-lost", "fragmentation", "sensors-hang"],
+        silent: &["eventful-hour", "reboot"],
     },
     Alert {
         name: AlertName::KernelLogUnread,
@@ -213,8 +213,8 @@ pub(super) const ROWS: &[Alert] = &[
              mend it: give the exporter's user the group adm, or the unit CAP_SYSLOG."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["idle-day"],
+        silent: &["starts-and-no-memory", "no-memory-while-it-loads"],
     },
     Alert {
         name: AlertName::TicksMissed,
@@ -234,7 +234,7 @@ pub(super) const ROWS: &[Alert] = &[
              collapses may fall through. A box under heavy load does this; so does a driver that answers slowly."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["fragmentation"],
+        silent: &["idle-day", "full-and-healthy"],
     },
 ];

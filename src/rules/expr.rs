@@ -119,6 +119,7 @@ impl Context<'_> {
                 let sign = if (least - 1.0).abs() < f64::EPSILON { "==" } else { ">=" };
                 format!("{series} {sign} {least}")
             }
+            Is::Below(limit) => format!("{series} < {}", limit(self.thresholds())),
             Is::Grew { by, within } => {
                 // Extrapolation makes 2.9 of three; half a message less is not one more.
                 let by = by(self.thresholds()) - 0.5;
@@ -146,7 +147,7 @@ impl Context<'_> {
             return now;
         }
         let last = match &condition.is {
-            Is::AtLeast(_) => self.comparison(
+            Is::AtLeast(_) | Is::Below(_) => self.comparison(
                 condition,
                 &format!("last_over_time({series}[{}])", self.span(outlives)),
             ),
@@ -214,7 +215,7 @@ impl Context<'_> {
         };
         let gpu = sum(&metrics::WORKLOAD_GPU_MEMORY_BYTES);
         let host = sum(&metrics::WORKLOAD_RESIDENT_BYTES);
-        let query = format!("topk(3, ({gpu} + {host}) or {gpu} or {host})");
+        let query = format!("topk(3, (({gpu} + {host}) or {gpu} or {host}) > 0)");
         format!(
             "Holders: {{{{ range $i, $job := query (printf \"{query}\" {}) }}}}{{{{ if $i }}}}, {{{{ end }}}}\
              {{{{ $job.Labels.workload }}}} ({{{{ $job.Labels.unit }}}}) {{{{ $job.Value | humanize1024 }}}}B\
@@ -226,8 +227,8 @@ impl Context<'_> {
     /// In a text: which states of a set were on in the last quarter of an hour.
     #[must_use]
     pub fn states(&self, metric: &Metric, label: &str) -> String {
-        let query =
-            format!("max_over_time({}[{}]) == 1", of_box(metric, &[]), self.span(LOOK_BACK));
+        let series = of_box(metric, &[]).replace("=%[1]q", &format!("=%[1]q,{label}!='unknown'"));
+        let query = format!("max_over_time({series}[{}]) == 1", self.span(LOOK_BACK));
         format!(
             "{{{{ range $i, $s := query (printf \"{query}\" {}) }}}}{{{{ if $i }}}}, {{{{ end }}}}\
              {{{{ $s.Labels.{label} }}}}{{{{ else }}}}unknown{{{{ end }}}}",

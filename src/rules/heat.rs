@@ -60,8 +60,8 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["hardware-slows-down"],
+        silent: &["heat-costs-time", "heat-costs-clock", "saturated-at-82"],
     },
     Alert {
         name: AlertName::ThermalThrottling,
@@ -80,8 +80,18 @@ pub(super) const ROWS: &[Alert] = &[
                 c.last(&metrics::THROTTLE_CLOCK_LOST_RATIO, &[], Shown::Share)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["hardware-slows-down", "heat-costs-clock", "heat-costs-time"],
+        silent: &[
+            "heating-up",
+            "saturated-at-82",
+            "thermal-burst",
+            "prefill-decode",
+            "heat-plateau",
+            "capped-by-owner",
+            "module-at-its-limit",
+            "training-beside-serving",
+            "slow-climb",
+        ],
     },
     Alert {
         name: AlertName::PowerDeliveryFault,
@@ -99,8 +109,15 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["power-not-delivered", "safety-mode"],
+        silent: &[
+            "capped-by-owner",
+            "decode-an-hour",
+            "load-from-disk",
+            "idle-at-full-clock",
+            "power-unreadable",
+            "page-pools",
+        ],
     },
     Alert {
         name: AlertName::BoardHot,
@@ -118,8 +135,8 @@ pub(super) const ROWS: &[Alert] = &[
         says: |c| {
             format!("{{{{ $labels.instance }}}}: {}. First: stop or pause the job now.", figures(c))
         },
-        fires: &[],
-        silent: &[],
+        fires: &["hardware-slows-down"],
+        silent: &["heating-up", "saturated-at-82", "heat-plateau"],
     },
     Alert {
         name: AlertName::BoardHot,
@@ -140,8 +157,8 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["hardware-slows-down"],
+        silent: &["heating-up", "saturated-at-82", "heat-plateau"],
     },
     Alert {
         name: AlertName::StalledBusy,
@@ -159,8 +176,8 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["spinning"],
+        silent: &["load-from-disk", "idle-at-full-clock", "decode-an-hour"],
     },
     Alert {
         name: AlertName::ThrottleSignature,
@@ -181,8 +198,8 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["slow-climb", "heat-costs-clock"],
+        silent: &["heating-up", "decode-an-hour", "idle-day"],
     },
     Alert {
         name: AlertName::AtPowerCap,
@@ -196,8 +213,8 @@ pub(super) const ROWS: &[Alert] = &[
         says: |c| {
             format!("{{{{ $labels.instance }}}}: {}. This is the platform, no fault.", figures(c))
         },
-        fires: &[],
-        silent: &[],
+        fires: &["saturated-at-82", "power-cap-counter"],
+        silent: &["decode-an-hour", "idle-day"],
     },
     Alert {
         name: AlertName::ClockCapLost,
@@ -219,7 +236,7 @@ pub(super) const ROWS: &[Alert] = &[
                 figures(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cap-lost"],
+        silent: &["capped-by-owner", "training-under-a-cap"],
     },
 ];

@@ -82,8 +82,16 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["two-fight"],
+        silent: &[
+            "trainer-beside-server",
+            "capped-server-beside-lora",
+            "two-idle-notebooks",
+            "three-llama-servers",
+            "data-set-streams",
+            "router-swaps-models",
+            "second-job-slows-training",
+        ],
     },
     Alert {
         name: AlertName::EvictionSymptoms,
@@ -106,8 +114,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["two-fight"],
+        silent: &["data-set-streams", "router-swaps-models", "server-asleep", "full-at-ninety"],
     },
     Alert {
         name: AlertName::SwapThrash,
@@ -133,8 +141,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["build-beside-model", "locked-and-lingering", "two-fight"],
+        silent: &["data-set-streams", "full-at-ninety", "jit-in-warm-up"],
     },
     Alert {
         name: AlertName::CapsOvercommitted,
@@ -157,8 +165,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["trainer-beside-server", "two-shares-and-tenants"],
+        silent: &["capped-server-beside-lora", "three-llama-servers", "two-idle-notebooks"],
     },
     Alert {
         name: AlertName::CapExceeded,
@@ -177,8 +185,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cap-that-does-not-hold"],
+        silent: &["capped-server-beside-lora", "two-shares-and-tenants", "second-copy"],
     },
     Alert {
         name: AlertName::MemoryHeldAfterStop,
@@ -196,8 +204,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.last(&metrics::RELEASE_LAG_SECONDS, &[], Shown::Seconds)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["stop-is-not-release"],
+        silent: &["release-after-kill", "page-pools", "server-asleep", "router-swaps-models"],
     },
     Alert {
         name: AlertName::OrphanedMemory,
@@ -215,8 +223,8 @@ pub(super) const ROWS: &[Alert] = &[
              nothing; its server ended. First: end the worker itself; a kill by the server's name has missed it."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["engine-left-behind"],
+        silent: &["server-asleep", "engine-from-before", "release-after-kill"],
     },
     Alert {
         name: AlertName::OrphanedMemory,
@@ -234,8 +242,8 @@ pub(super) const ROWS: &[Alert] = &[
              before the exporter, so the end of its server was not seen. First: see whether anybody still uses it."
                 .to_owned()
         },
-        fires: &[],
-        silent: &[],
+        fires: &["engine-from-before"],
+        silent: &["engine-left-behind", "server-asleep"],
     },
     Alert {
         name: AlertName::RestartLoop,
@@ -254,8 +262,8 @@ pub(super) const ROWS: &[Alert] = &[
                 room(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["restart-loop"],
+        silent: &["starts-and-no-memory", "router-swaps-models", "engine-left-behind"],
     },
     Alert {
         name: AlertName::TrainingSlowed,
@@ -277,8 +285,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.states(&metrics::PRESSURE_STATE, "state"),
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["second-job-slows-training", "training-slows-down", "training-under-a-cap"],
+        silent: &["training-varies", "heating-up"],
     },
     Alert {
         name: AlertName::TrainingStalled,
@@ -297,8 +305,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.states(&metrics::THROTTLE_STATE, "state"),
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["training-slows-down"],
+        silent: &["training-varies", "training-under-a-cap"],
     },
 ];
 

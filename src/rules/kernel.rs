@@ -68,8 +68,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["build-beside-model", "locked-and-lingering"],
+        silent: &["full-at-ninety", "no-memory-while-it-loads", "graph-takes-the-box"],
     },
     Alert {
         name: AlertName::DriverNoMemory,
@@ -90,8 +90,8 @@ pub(super) const ROWS: &[Alert] = &[
                 "Boxes that were lost in service said so before. First: end a job in order, now.",
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["lines-in-service", "two-hundred-lines"],
+        silent: &["no-memory-while-it-loads", "starts-and-no-memory", "prefill-freeze"],
     },
     Alert {
         name: AlertName::DriverNoMemory,
@@ -108,8 +108,8 @@ pub(super) const ROWS: &[Alert] = &[
                 "A single line is no proof of anything. First: see how much is left in large blocks, and hold back long prompts.",
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["lines-in-service", "two-hundred-lines"],
+        silent: &["no-memory-while-it-loads", "starts-and-no-memory"],
     },
     Alert {
         name: AlertName::DriverNoMemory,
@@ -124,8 +124,8 @@ pub(super) const ROWS: &[Alert] = &[
         keep: 0,
         summary: "The driver got no memory while no job was loading or serving.",
         says: |c| no_memory(c, "Boxes at rest that stayed well have logged it, too."),
-        fires: &[],
-        silent: &[],
+        fires: &["small-victims", "starts-and-no-memory"],
+        silent: &["no-memory-while-it-loads"],
     },
     Alert {
         name: AlertName::HungTask,
@@ -144,8 +144,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.last(&metrics::POOL_AVAILABLE_BYTES, &[], Shown::Bytes)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["fragmentation"],
+        silent: &["eventful-hour", "sensors-hang"],
     },
     Alert {
         name: AlertName::Xid,
@@ -162,8 +162,8 @@ pub(super) const ROWS: &[Alert] = &[
                  and reboot; if it comes again, switch the box off and on."
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["driver-says-xid"],
+        silent: &["no-memory-while-it-loads", "fragmentation"],
     },
     Alert {
         name: AlertName::Xid,
@@ -179,8 +179,8 @@ pub(super) const ROWS: &[Alert] = &[
                 "{XID_TEXT}First: journalctl -k has its line; look the number up in NVIDIA's list."
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["driver-says-xid"],
+        silent: &["no-memory-while-it-loads", "fragmentation"],
     },
     Alert {
         name: AlertName::Xid,
@@ -196,18 +196,16 @@ pub(super) const ROWS: &[Alert] = &[
                 "{XID_TEXT}Mostly a program's own mistake: its job has ended, the others go on."
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["driver-says-xid"],
+        silent: &["no-memory-while-it-loads", "fragmentation"],
     },
 ];
 
 fn no_memory(c: &Context<'_>, then: &str) -> String {
     format!(
-        "{{{{ $labels.instance }}}}: NV_ERR_NO_MEMORY about {{{{ $value | humanize }}}} times; {} available, {} free, {} of it in \
-         blocks of 32 MiB. {} {then}",
+        "{{{{ $labels.instance }}}}: NV_ERR_NO_MEMORY about {{{{ $value | humanize }}}} times; {} available, {} free. {} {then}",
         c.last(&metrics::POOL_AVAILABLE_BYTES, &[], Shown::Bytes),
         c.last(&metrics::POOL_FREE_BYTES, &[], Shown::Bytes),
-        c.last(&metrics::POOL_CONTIGUOUS_FREE_BYTES, &[("block", "32MiB")], Shown::Bytes),
         c.holders()
     )
 }

@@ -81,6 +81,8 @@ pub struct Condition {
 pub enum Is {
     /// At least this.
     AtLeast(fn(&Thresholds) -> f64),
+    /// Less than this.
+    Below(fn(&Thresholds) -> f64),
     /// A counter that grew by at least this within so many seconds.
     Grew {
         /// By how much.

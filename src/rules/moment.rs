@@ -17,8 +17,6 @@ pub struct Holding {
     pub alert: &'static Alert,
     /// The labels of its series.
     pub labels: Vec<(&'static str, String)>,
-    /// Since when, in time since 1970.
-    pub since: Duration,
     /// What is so, with its numbers.
     pub evidence: String,
 }
@@ -28,15 +26,16 @@ type Key = (usize, Vec<String>);
 /// What is remembered from frame to frame.
 #[derive(Default)]
 pub struct Watch {
-    /// When it began to hold, and when it held last; both clocks of the beginning.
+    /// When it began to hold, and when it held last.
     held: BTreeMap<Key, Held>,
     /// Counts that rose, and when.
     counts: BTreeMap<Key, VecDeque<(Duration, f64)>>,
+    /// Whether there was a frame before.
+    looked: bool,
 }
 
 struct Held {
     from: Duration,
-    since: Duration,
     last: Duration,
 }
 
@@ -62,10 +61,11 @@ impl Watch {
             |alert: &&Alert| alert.severity == Severity::Critical && !alert.group.optional();
         for (number, alert) in all().enumerate().filter(|(_, alert)| wanted(alert)) {
             for labels in self.series(number, alert, frame) {
-                let fresh = Held { from: now, since: frame.snapshot.at.wall, last: now };
+                let fresh = Held { from: now, last: now };
                 self.held.entry((number, labels)).or_insert(fresh).last = now;
             }
         }
+        self.looked = true;
         let kept = |number: usize, held: &Held| {
             let keep = all().nth(number).map_or(0, |alert| alert.keep);
             let told = held.last.saturating_sub(held.from) >= patience(number);
@@ -76,16 +76,11 @@ impl Watch {
             .held
             .iter()
             .filter(|((number, _), held)| held.last.saturating_sub(held.from) >= patience(*number));
-        told.filter_map(|((number, labels), held)| {
+        told.filter_map(|((number, labels), _)| {
             let alert = all().nth(*number)?;
             let names = condition(alert)?.metric.labels;
             let labels = names.iter().copied().zip(labels.iter().cloned()).collect();
-            Some(Holding {
-                alert,
-                labels,
-                since: held.since,
-                evidence: evidence(frame, alert.group),
-            })
+            Some(Holding { alert, labels, evidence: evidence(frame, alert.group) })
         })
         .collect()
     }
@@ -112,16 +107,17 @@ impl Watch {
     fn holds(&mut self, number: usize, is: &Condition, sample: &Sample, frame: &Frame) -> bool {
         match &is.is {
             Is::AtLeast(least) => sample.value >= least(&frame.thresholds),
+            Is::Below(limit) => sample.value < limit(&frame.thresholds),
             Is::Grew { by, within } => {
                 let now = frame.snapshot.at.mono;
-                let labels = sample.labels.iter().map(|label| label.to_string()).collect();
-                let first_look = self.counts.is_empty();
+                let labels = sample.labels.iter().map(ToString::to_string).collect();
+                let first_look = !self.looked;
                 let known = self.counts.entry((number, labels)).or_insert_with(|| {
                     // What was counted before the exporter looked is no news; a series that begins is.
                     let before = if first_look { sample.value } else { 0.0 };
                     VecDeque::from([(now, before)])
                 });
-                if known.back().is_none_or(|(_, last)| *last != sample.value) {
+                if known.back().is_none_or(|(_, last)| last.to_bits() != sample.value.to_bits()) {
                     known.push_back((now, sample.value));
                 }
                 let old = |(at, _): &(Duration, f64)| now.saturating_sub(*at) > seconds(*within);

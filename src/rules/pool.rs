@@ -10,7 +10,8 @@ use crate::model::workload::Phase;
 const AVAILABLE: (&str, &str) = ("reader", Reader::Available.as_str());
 const OF_AVAILABLE: &[(&str, &str)] = &[AVAILABLE];
 const MINUTE: &[(&str, &str)] = &[("window", Window::OneMinute.as_str())];
-const LARGE: &[(&str, &str)] = &[("block", Block::ThirtyTwoMib.as_str())];
+/// The largest blocks that kernels with pages of 64 KiB count, and those of 4 KiB.
+const LARGE: [&str; 2] = [Block::ThirtyTwoMib.as_str(), Block::FourMib.as_str()];
 /// Phases in which a job takes memory.
 const TAKING: &[(&str, &[&str])] =
     &[("phase", &[Phase::Starting.as_str(), Phase::Loading.as_str(), Phase::Warming.as_str()])];
@@ -74,11 +75,18 @@ fn slow_leak(c: &Context<'_>) -> String {
     )
 }
 
+/// Free memory in the largest blocks that the kernel counts.
+fn large(c: &Context<'_>) -> String {
+    let [largest, next] =
+        LARGE.map(|block| c.of(&metrics::POOL_CONTIGUOUS_FREE_BYTES, &[("block", block)]));
+    format!("({largest} or on (job, instance) {next})")
+}
+
 fn fragmented_before_launch(c: &Context<'_>) -> String {
     let t = c.thresholds();
     format!(
         "{} < {}\nand on (job, instance)\n{} >= {}",
-        c.of(&metrics::POOL_CONTIGUOUS_FREE_BYTES, LARGE),
+        large(c),
         amount(t.alert_launch_contiguous),
         c.of(&metrics::POOL_AVAILABLE_BYTES, &[]),
         amount(t.alert_launch_available),
@@ -87,14 +95,16 @@ fn fragmented_before_launch(c: &Context<'_>) -> String {
 
 fn fragmented_in_service(c: &Context<'_>) -> String {
     let t = c.thresholds();
-    let failing = c.of(&metrics::MEMORY_COMPACTIONS_TOTAL, &[("result", "fail")]);
-    let stalls = c.of(&metrics::MEMORY_ALLOCATION_STALLS_TOTAL, &[]);
+    let failing = c.of(&metrics::MEMORY_COMPACTIONS_TOTAL, &[("result", "failure")]);
+    let stalled =
+        c.of(&metrics::PRESSURE_STALL_SECONDS_TOTAL, &[("resource", "memory"), ("kind", "some")]);
     let five = c.span(300);
     format!(
         "{} < {}\nand on (job, instance) (\n  sum by (job, instance) (rate({failing}[{five}])) > 0\n  \
-         or sum by (job, instance) (rate({stalls}[{five}])) > 0\n)",
-        c.of(&metrics::POOL_CONTIGUOUS_FREE_BYTES, LARGE),
+         or rate({stalled}[{five}]) > {}\n)",
+        large(c),
         amount(t.contiguous_low),
+        t.stall_from.0,
     )
 }
 
@@ -124,11 +134,19 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::PoolExhaustionImminent,
         severity: Severity::Critical,
         group: Group::Pool,
-        when: When::Series(Condition {
-            metric: &metrics::POOL_EXHAUSTION_IMMINENT,
-            with: &[],
-            is: Is::AtLeast(on),
-        }),
+        // A load that fits falls as fast as one that does not; how little is left tells them apart.
+        when: When::Both(
+            Condition {
+                metric: &metrics::POOL_EXHAUSTION_IMMINENT,
+                with: &[],
+                is: Is::AtLeast(on),
+            },
+            Condition {
+                metric: &metrics::POOL_AVAILABLE_MIN_BYTES,
+                with: &[("window", &[Window::OneMinute.as_str()])],
+                is: Is::Below(|t| t.alert_exhaustion_below.as_f64()),
+            },
+        ),
         outlives: DYING,
         wait: 0,
         keep: 60,
@@ -142,8 +160,32 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &[
+            "build-beside-model",
+            "cap-that-does-not-hold",
+            "eventful-hour",
+            "fourth-container",
+            "graph-takes-the-box",
+            "large-model-and-tenants",
+            "locked-and-lingering",
+            "lora-load",
+            "small-victims",
+            "startup-collapse",
+            "startup-collapse-recorded",
+            "stop-is-not-release",
+            "two-fight",
+            "two-hundred-lines",
+        ],
+        silent: &[
+            "load-that-fits",
+            "full-at-ninety",
+            "full-and-healthy",
+            "trainer-beside-server",
+            "mapping-and-copy",
+            "page-pools",
+            "page-cache",
+            "second-copy",
+        ],
     },
     Alert {
         name: AlertName::PoolHeadroomLow,
@@ -164,8 +206,15 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["two-fight"],
+        silent: &[
+            "full-at-ninety",
+            "full-and-healthy",
+            "trainer-beside-server",
+            "data-set-streams",
+            "ray-torch-memory",
+            "training-beside-serving",
+        ],
     },
     Alert {
         name: AlertName::PoolSlowLeak,
@@ -184,8 +233,8 @@ pub(super) const ROWS: &[Alert] = &[
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["slow-leak"],
+        silent: &["loads-through-the-day", "idle-day"],
     },
     Alert {
         name: AlertName::PoolFragmented,
@@ -198,15 +247,14 @@ pub(super) const ROWS: &[Alert] = &[
         summary: "Free memory is in pieces, and the kernel fails to join them.",
         says: |c| {
             format!(
-                "{{{{ $labels.instance }}}}: {} are free in blocks of 32 MiB; {}. Compaction fails or programs stand \
+                "{{{{ $labels.instance }}}}: {{{{ $value | humanize1024 }}}}B are free in blocks of {{{{ $labels.block }}}}; {}. Compaction fails or programs stand \
                  still for memory. {} First: start nothing; between runs, flush the page cache and compact.",
-                c.last(&metrics::POOL_CONTIGUOUS_FREE_BYTES, LARGE, Shown::Bytes),
                 level(c),
                 c.holders()
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["fragmentation"],
+        silent: &["data-set-streams", "cache-in-the-way", "full-at-ninety"],
     },
     Alert {
         name: AlertName::PoolFragmented,
@@ -219,14 +267,13 @@ pub(super) const ROWS: &[Alert] = &[
         summary: "There is room for a large job, but not in large blocks.",
         says: |c| {
             format!(
-                "{{{{ $labels.instance }}}}: {} are free in blocks of 32 MiB; {}. A large load may fail. Before the \
+                "{{{{ $labels.instance }}}}: {{{{ $value | humanize1024 }}}}B are free in blocks of {{{{ $labels.block }}}}; {}. A large load may fail. Before the \
                  next launch: flush the page cache and compact.",
-                c.last(&metrics::POOL_CONTIGUOUS_FREE_BYTES, LARGE, Shown::Bytes),
                 level(c)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cache-in-the-way"],
+        silent: &["full-at-ninety", "idle-day"],
     },
     Alert {
         name: AlertName::PageCacheHidesRoom,
@@ -245,7 +292,7 @@ pub(super) const ROWS: &[Alert] = &[
                 c.last(&metrics::CUDA_BLIND_BYTES, &[], Shown::Bytes)
             )
         },
-        fires: &[],
-        silent: &[],
+        fires: &["cache-in-the-way"],
+        silent: &["page-cache", "full-at-ninety"],
     },
 ];

@@ -32,6 +32,11 @@ pub fn scenarios() -> Vec<(String, PathBuf)> {
     all
 }
 
+/// The file of a scenario.
+pub fn scenario(name: &str) -> PathBuf {
+    root().join(format!("tests/scenarios/{name}.txt"))
+}
+
 /// Names of the metrics in a text.
 pub fn metrics_in(text: &str) -> BTreeSet<String> {
     let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
@@ -53,17 +58,34 @@ pub struct Scraped {
     pub every: u64,
 }
 
-/// Scrapes of a scenario: every so many seconds, from `phase` on.
-pub fn scrapes(path: &Path, names: &BTreeSet<String>, wanted: &[(u64, u64)]) -> Vec<Scraped> {
+/// How a scenario is scraped.
+#[derive(Clone, Copy)]
+pub struct Scrapes {
+    /// In seconds.
+    pub every: u64,
+    /// The second of the first one.
+    pub phase: u64,
+    /// From this second on the box answers no more, for so many seconds.
+    pub dies: Option<(u64, u64)>,
+}
+
+impl Scrapes {
+    pub const fn every(every: u64) -> Self {
+        Self { every, phase: 0, dies: None }
+    }
+}
+
+/// A scenario, scraped in each of these ways.
+pub fn scrapes(path: &Path, names: &BTreeSet<String>, ways: &[Scrapes]) -> Vec<Scraped> {
     let scenario = Scenario::load(path).unwrap();
-    let seconds = scenario.length.as_secs();
+    let (start, length) = (scenario.start, scenario.length.as_secs());
     let mut all: Vec<(Series, Vec<Option<f64>>)> =
-        wanted.iter().map(|_| (Series::only(names.clone()), Vec::new())).collect();
-    let start = scenario.start;
+        ways.iter().map(|_| (Series::only(names.clone()), Vec::new())).collect();
     for (time, frame) in Player::new(scenario, Thresholds::default(), ("0", "0")) {
-        for ((every, phase), (series, up)) in wanted.iter().zip(&mut all) {
+        for (way, (series, up)) in ways.iter().zip(&mut all) {
             let at = time.as_secs();
-            if at < *phase || (at - phase) % every != 0 {
+            let over = way.dies.is_some_and(|(from, _)| at >= from);
+            if over || at < way.phase || (at - way.phase) % way.every != 0 {
                 continue;
             }
             up.push(Some(if frame.is_some() { 1.0 } else { 0.0 }));
@@ -73,16 +95,23 @@ pub fn scrapes(path: &Path, names: &BTreeSet<String>, wanted: &[(u64, u64)]) -> 
             }
         }
     }
-    let text = |((every, _), (series, up)): (&(u64, u64), (Series, Vec<Option<f64>>))| Scraped {
-        input: series.promtool(Duration::from_secs(*every), &SCRAPED, &up),
-        seconds,
-        every: *every,
+    let text = |(way, (mut series, mut up)): (&Scrapes, (Series, Vec<Option<f64>>))| {
+        let mut seconds = length;
+        if let Some((from, silent)) = way.dies {
+            seconds = from + silent;
+            for at in (from..seconds).step_by(usize::try_from(way.every).unwrap()) {
+                series.silence(start + Duration::from_secs(at));
+                up.push(Some(0.0));
+            }
+        }
+        let input = series.promtool(Duration::from_secs(way.every), &SCRAPED, &up);
+        Scraped { input, seconds: seconds - way.phase, every: way.every }
     };
-    wanted.iter().zip(all).map(text).collect()
+    ways.iter().zip(all).map(text).collect()
 }
 
-/// What promtool prints of a test file that it does not agree with.
-pub fn disagree(rules: &str, test: &str) -> String {
+/// What promtool prints of a test file.
+pub fn run(rules: &str, test: &str) -> String {
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("rules.yml"), rules).unwrap();
     fs::write(dir.path().join("test.yml"), test).unwrap();
@@ -109,17 +138,12 @@ pub fn test_of(scraped: &Scraped) -> String {
 }
 
 /// One series of an answer: its labels and value.
-pub type Got = (BTreeMap<String, String>, f64);
-
-/// What promtool says it got, for each expression in turn.
-pub fn got(said: &str) -> Vec<Vec<Got>> {
-    said.lines().filter_map(|line| line.trim().strip_prefix("got: ")).map(series).collect()
-}
+type Got = (BTreeMap<String, String>, f64);
 
 /// `{a="b", ...} 1.5E+01, {...} 2`
 fn series(text: &str) -> Vec<Got> {
     let mut all = Vec::new();
-    for part in text.split("{").skip(1) {
+    for part in text.split('{').skip(1) {
         let (labels, value) = part.rsplit_once("} ").unwrap_or_else(|| panic!("{text}"));
         let pairs = labels.split("\", ").filter_map(|pair| pair.split_once("=\""));
         let labels = pairs
@@ -131,8 +155,11 @@ fn series(text: &str) -> Vec<Got> {
     all
 }
 
-/// When each alert fired first: name and severity, second.
-pub fn firing(rules: &str, scraped: &Scraped) -> BTreeMap<(String, String), f64> {
+/// Name and severity.
+pub type Which = (String, String);
+
+/// When each alert fired, first and last, in seconds of the scrapes.
+pub fn firing(rules: &str, scraped: &Scraped) -> BTreeMap<Which, (f64, f64)> {
     let (every, seconds) = (scraped.every, scraped.seconds);
     let last = seconds - seconds % every;
     let mut test = test_of(scraped) + "    promql_expr_test:\n";
@@ -141,19 +168,34 @@ pub fn firing(rules: &str, scraped: &Scraped) -> BTreeMap<(String, String), f64>
     while from < last {
         let until = last.min(from + 3600);
         let over = until - from;
-        let _ = write!(
-            test,
-            "      - expr: 'min by (alertname, severity) (min_over_time(timestamp(ALERTS{{alertstate=\"firing\"}})[{over}s:{every}s]))'\n        eval_time: {until}s\n"
-        );
+        for fold in ["min", "max"] {
+            let _ = write!(
+                test,
+                "      - expr: '{fold} by (alertname, severity) ({fold}_over_time(timestamp(ALERTS{{alertstate=\"firing\"}})[{over}s:{every}s]))'\n        eval_time: {until}s\n"
+            );
+        }
         from = until;
     }
-    let said = disagree(rules, &test);
-    assert!(said.contains("SUCCESS") || said.contains("got:"), "{}: {said}", &scraped.input[..300.min(scraped.input.len())]);
-    let mut first = BTreeMap::new();
-    for (labels, at) in got(&said).into_iter().flatten() {
+    let said = run(rules, &test);
+    assert!(said.contains("SUCCESS") || said.contains("got:"), "{said}");
+    let mut found: BTreeMap<Which, (f64, f64)> = BTreeMap::new();
+    let got = said.lines().filter_map(|line| line.trim().strip_prefix("got: "));
+    for (labels, at) in got.flat_map(series) {
         let key = (labels["alertname"].clone(), labels["severity"].clone());
-        let known = first.entry(key).or_insert(at);
-        *known = at.min(*known);
+        let known = found.entry(key).or_insert((at, at));
+        *known = (known.0.min(at), known.1.max(at));
     }
-    first
+    found
+}
+
+/// What the alerts of these names say at these seconds: labels and annotations, as promtool prints them.
+pub fn notices(rules: &str, scraped: &Scraped, wanted: &[(&str, f64)]) -> String {
+    let mut test = test_of(scraped) + "    alert_rule_test:\n";
+    for (name, at) in wanted {
+        let _ = write!(
+            test,
+            "      - eval_time: {at}s\n        alertname: {name}\n        exp_alerts: []\n"
+        );
+    }
+    run(rules, &test)
 }
