@@ -53,6 +53,18 @@ unpack() {
     mv "$root/$1.new" "$root/$1"
 }
 
+# Debian's Alertmanager reads its own templates below /usr/share, where nothing is without an installation. Our copy of it looks into
+# the directory "tmpl" of where it is started; the two names are of one length.
+relocate() {
+    program=$root/prometheus-alertmanager/usr/bin/prometheus-alertmanager
+    from=/usr/share/prometheus/alertmanager
+    to=./././././././././././././././tmpl
+    [ -f "$program" ] && LC_ALL=C grep -q "$from" "$program" || return 0
+    LC_ALL=C sed "s#$from#$to#g" "$program" >"$program.new"
+    chmod +x "$program.new"
+    mv "$program.new" "$program"
+}
+
 # apt with its own state, so that a user without root can fetch lists too.
 private_apt() {
     mkdir -p "$root/apt/lists/partial" "$root/apt/cache/archives/partial"
@@ -102,6 +114,7 @@ if [ $# -gt 0 ]; then
 else
     fetch prometheus prometheus promtool
     fetch prometheus-alertmanager prometheus-alertmanager amtool
+    relocate
     fetch prometheus-node-exporter prometheus-node-exporter
     header
 fi

@@ -8,6 +8,7 @@
     reason = "each test uses its part of this"
 )]
 
+pub mod alertmanager;
 pub mod fakes;
 pub mod prometheus;
 pub mod promtool;

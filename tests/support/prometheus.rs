@@ -32,14 +32,28 @@ impl Prometheus {
         Self::start_in(tempfile::tempdir().unwrap(), targets)
     }
 
+    /// The same, with these rules evaluated every second and this Alertmanager told.
+    pub fn alerting(targets: &[&str], rules: &str, alertmanager: SocketAddr) -> Self {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("rules.yml"), rules).unwrap();
+        let more = format!(
+            "rule_files: [rules.yml]\nalerting:\n  alertmanagers:\n  - static_configs:\n    - targets: ['{alertmanager}']\n"
+        );
+        Self::start_with(dir, targets, &more)
+    }
+
     fn start_in(dir: tempfile::TempDir, targets: &[&str]) -> Self {
+        Self::start_with(dir, targets, "")
+    }
+
+    fn start_with(dir: tempfile::TempDir, targets: &[&str], more: &str) -> Self {
         let config = dir.path().join("prometheus.yml");
         let targets: Vec<String> = targets.iter().map(|target| format!("'{target}'")).collect();
         let targets = targets.join(", ");
         fs::write(
             &config,
             format!(
-                "global:\n  scrape_interval: 1s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: [{targets}]\n"
+                "global:\n  scrape_interval: 1s\n  evaluation_interval: 1s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: [{targets}]\n{more}"
             ),
         )
         .unwrap();
