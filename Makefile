@@ -23,7 +23,7 @@ bench: tools
 
 # Writes the references and golden files anew.
 docs:
-	UPDATE=1 $(CARGO) test --test generated
+	UPDATE=1 $(CARGO) test --test generated --test rules --test alerts
 
 # Pictures of every view for people, below target/pictures and docs/pictures.
 pictures: tools

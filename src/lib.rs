@@ -112,6 +112,8 @@
 //!   that is read back from a Prometheus, a row in [`catalog::history`].
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
 //!   output of `config` follow.
+//! - *Another alert:* its name and panel in [`catalog::links`], a row in [`rules`] with the scenarios in which it fires and those in
+//!   which it must not, its runbook in `alerts/runbooks`. Then `make docs`, and read what docs/ALERTS.md says of it.
 //! - *Another verdict:* a module below [`derive`](mod@derive), plain data for it in [`model`], its states in
 //!   [`catalog::verdicts`], its transitions in the engine's journal of events, and a scenario in
 //!   tests/scenarios in which it must speak and one in which it must not.

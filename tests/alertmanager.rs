@@ -3,48 +3,16 @@
 
 mod support;
 
-use gb10_exporter::rules::{self, Format, Group, Options, render};
+use gb10_exporter::rules;
 use serde_json::{Value, json};
 use std::fs;
-use std::net::{SocketAddr, TcpListener};
-use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::alertmanager::{Alertmanager, Webhook};
+use support::alertmanager::{
+    Alertmanager, Webhook, config, example, holds, labels, port, replay, rules_scaled, templates,
+};
 use support::prometheus::Prometheus;
-use support::{Exporter, exporter, root, tool};
-
-fn example() -> PathBuf {
-    root().join("alerts/alertmanager.example.yml")
-}
-
-fn templates() -> PathBuf {
-    root().join("alerts/gb10.tmpl")
-}
-
-/// The example with its receivers replaced by a test's own, and with less patience.
-fn config(webhook: &Webhook) -> String {
-    let text = fs::read_to_string(example()).unwrap();
-    let mut config: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
-    let receiver = |name: &str| {
-        format!(
-            "- name: {name}\n  webhook_configs:\n  - url: http://{}/{name}\n    send_resolved: true\n",
-            webhook.address
-        )
-    };
-    let receivers = receiver("nobody") + &receiver("chat") + &receiver("pager");
-    config["receivers"] = serde_yaml::from_str(&receivers).unwrap();
-    let route = &mut config["route"];
-    route["group_wait"] = "1s".into();
-    route["group_interval"] = "1s".into();
-    for child in route["routes"].as_sequence_mut().unwrap() {
-        if child["receiver"] == "pager" {
-            child["group_wait"] = "1s".into();
-            child["group_interval"] = "1s".into();
-        }
-    }
-    serde_yaml::to_string(&config).unwrap()
-}
+use support::{exporter, tool};
 
 fn amtool(args: &[&str]) -> String {
     let out = Command::new(tool("amtool")).args(args).output().unwrap();
@@ -126,7 +94,7 @@ fn alert(name: &str, severity: &str, instance: &str) -> Value {
 #[test]
 fn inhibitions_hold_back_what_follows_and_nothing_else() {
     let webhook = Webhook::start();
-    let manager = Alertmanager::start(&config(&webhook), &templates(), None);
+    let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
     let mut all = vec![
         alert("GB10PoolExhaustionImminent", "critical", "a"),
         alert("GB10PoolHeadroomLow", "warning", "a"),
@@ -200,37 +168,12 @@ fn inhibitions_hold_back_what_follows_and_nothing_else() {
     );
 }
 
-/// A free port; it may be taken until it is used, which has not been seen.
-fn port() -> SocketAddr {
-    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
-}
-
-/// A story, served as a box at this address.
-fn replay(story: &str, speed: &str, at: SocketAddr, more: &[&str]) -> Exporter {
-    let mut command = exporter();
-    command.arg("replay").arg(root().join(format!("tests/scenarios/{story}.txt")));
-    let at = at.to_string();
-    command.args(["--serve", "--speed", speed, "--web.listen-address", &at]).args(more);
-    Exporter::spawn(command)
-}
-
-fn rules_scaled(scale: f64) -> String {
-    let groups: Vec<Group> = Group::ALL.iter().copied().filter(|g| !g.optional()).collect();
-    let options = Options { scale, ..Options::default() };
-    render(&groups, &options, Format::Prometheus).unwrap()
-}
-
-fn holds(notice: &Value, name: &str, status: &str) -> bool {
-    let alerts = notice["alerts"].as_array().unwrap();
-    alerts.iter().any(|a| a["labels"]["alertname"] == name && a["status"] == status)
-}
-
 /// Throttling, contention and exhaustion, from two boxes to the people that they are for: grouped by
 /// box, held back where one explains the other, and over when they are over.
 #[test]
 fn notices_for_throttling_contention_and_exhaustion_arrive() {
     let webhook = Webhook::start();
-    let manager = Alertmanager::start(&config(&webhook), &templates(), None);
+    let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
     let (fights, heats) = (port(), port());
     let boxes = [fights.to_string(), heats.to_string()];
     let prometheus =
@@ -275,10 +218,6 @@ fn notices_for_throttling_contention_and_exhaustion_arrive() {
     });
 }
 
-fn labels(instance: SocketAddr) -> String {
-    format!("instance={instance}")
-}
-
 /// The exporter's own notice and the rule's are one alert; an Alertmanager that comes late is told all the
 /// same; and it is over when the verdict is.
 #[test]
@@ -302,7 +241,7 @@ fn the_exporter_tells_by_itself_and_says_it_once() {
         assert!(began.elapsed() < Duration::from_secs(40), "{}", exporter.log.lock().unwrap());
         std::thread::sleep(Duration::from_millis(100));
     }
-    let manager = Alertmanager::start(&config(&webhook), &templates(), Some(manager));
+    let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), Some(manager));
     let notice = webhook.wait_for("/pager", "the exporter's own notice", |n| {
         holds(n, "GB10PoolExhaustionImminent", "firing")
     });
@@ -310,7 +249,7 @@ fn the_exporter_tells_by_itself_and_says_it_once() {
     assert!(text.starts_with(&spark.to_string()) && text.contains("GiB"), "{text}");
     // A Prometheus finds the same alert, and there is still one of it.
     let prometheus =
-        Prometheus::alerting(&[&spark.to_string()], &rules_scaled(1.0), manager.address);
+        Prometheus::alerting(&[&spark.to_string()], &rules_scaled(1.0), manager.address, 1);
     prometheus.wait_for("count(ALERTS{alertname=\"GB10PoolExhaustionImminent\",alertstate=\"firing\"}) or vector(0)", 1.0);
     let began = Instant::now();
     loop {
@@ -332,7 +271,7 @@ fn the_exporter_tells_by_itself_and_says_it_once() {
 #[test]
 fn what_the_exporter_tells_ends_by_itself() {
     let webhook = Webhook::start();
-    let manager = Alertmanager::start(&config(&webhook), &templates(), None);
+    let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
     let spark = port();
     let url = format!("http://{}", manager.address);
     let instance = labels(spark);

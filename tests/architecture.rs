@@ -318,6 +318,8 @@ fn nothing_points_outside_the_project() {
         "CHANGELOG.md",
         "Makefile",
         "docs",
+        "alerts",
+        "alerts/runbooks",
         "tests/captures",
         "deploy/systemd",
         "deploy/prometheus",

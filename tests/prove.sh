@@ -18,6 +18,10 @@ command -v systemd-analyze >/dev/null 2>&1 || {
     echo "prove: systemd-analyze is missing (Debian: apt-get install systemd)" >&2
     exit 1
 }
+# Alerts at true speed: the rules, the example's patience, a scrape every 15 s. It takes a quarter of an hour.
+notices=$(cargo test --test unscaled -- --nocapture | sed -n 's/^proof: //p')
+[ -n "$notices" ] || { echo "prove: no notice came" >&2; exit 1; }
+
 work=$(mktemp -d)
 trap 'kill $server $hanging 2>/dev/null || true; rm -rf "$work"' EXIT
 hanging=
@@ -100,6 +104,7 @@ files=$(ls "/proc/$server/fd" | wc -l)
     echo "| a call into the GPU's driver that blocks for 60 s is told after | $hang_seen s |"
     echo "| ... the GPU is read again after | $hang_took s |"
     echo "| ... rounds of the fast lane meanwhile, slowest scrape | $hang_ticks, $slowest s |"
+    echo "$notices"
     echo "| soak | $took s |"
     echo "| rounds of the fast lane (1 s) | $fast |"
     echo "| rounds of the slow lane (5 s) | $slow |"

@@ -1,11 +1,12 @@
 //! An Alertmanager of a test's own, and a receiver for its notices.
 
-use super::{request, root, tool};
+use super::{Exporter, exporter, request, root, tool};
+use gb10_exporter::rules::{Format, Group, Options, render};
 use serde_json::Value;
 use std::fs;
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
@@ -40,13 +41,24 @@ impl Webhook {
 
     /// Waits for a notice at a path.
     pub fn wait_for(&self, path: &str, what: &str, is: impl Fn(&Value) -> bool) -> Value {
+        self.wait_for_long(path, what, Duration::from_secs(90), is)
+    }
+
+    /// The same with more patience.
+    pub fn wait_for_long(
+        &self,
+        path: &str,
+        what: &str,
+        patience: Duration,
+        is: impl Fn(&Value) -> bool,
+    ) -> Value {
         let began = Instant::now();
         loop {
             let all = self.at(path);
             if let Some(found) = all.iter().find(|notice| is(notice)) {
                 return found.clone();
             }
-            assert!(began.elapsed() < Duration::from_secs(90), "never: {what}\n{all:#?}");
+            assert!(began.elapsed() < patience, "never: {what}\n{all:#?}");
             std::thread::sleep(Duration::from_millis(100));
         }
     }
@@ -156,4 +168,72 @@ impl Drop for Alertmanager {
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
+}
+
+/// The example that is shipped.
+pub fn example() -> PathBuf {
+    root().join("alerts/alertmanager.example.yml")
+}
+
+/// Its templates.
+pub fn templates() -> PathBuf {
+    root().join("alerts/gb10.tmpl")
+}
+
+/// The example with its receivers replaced by a test's own, and with this much patience instead of its own.
+pub fn config(webhook: &Webhook, patience: Option<&str>) -> String {
+    let text = fs::read_to_string(example()).unwrap();
+    let mut config: serde_yaml::Value = serde_yaml::from_str(&text).unwrap();
+    let receiver = |name: &str| {
+        format!(
+            "- name: {name}\n  webhook_configs:\n  - url: http://{}/{name}\n    send_resolved: true\n",
+            webhook.address
+        )
+    };
+    let receivers = receiver("nobody") + &receiver("chat") + &receiver("pager");
+    config["receivers"] = serde_yaml::from_str(&receivers).unwrap();
+    if let Some(patience) = patience {
+        let route = &mut config["route"];
+        route["group_wait"] = patience.into();
+        route["group_interval"] = patience.into();
+        for child in route["routes"].as_sequence_mut().unwrap() {
+            if child["receiver"] == "pager" {
+                child["group_wait"] = patience.into();
+                child["group_interval"] = patience.into();
+            }
+        }
+    }
+    serde_yaml::to_string(&config).unwrap()
+}
+
+/// A free port; that somebody else takes it before it is used has not been seen.
+pub fn port() -> SocketAddr {
+    TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap()
+}
+
+/// A story, served as a box at this address.
+pub fn replay(story: &str, speed: &str, at: SocketAddr, more: &[&str]) -> Exporter {
+    let mut command = exporter();
+    command.arg("replay").arg(root().join(format!("tests/scenarios/{story}.txt")));
+    let at = at.to_string();
+    command.args(["--serve", "--speed", speed, "--web.listen-address", &at]).args(more);
+    Exporter::spawn(command)
+}
+
+/// The usual rules, with their durations multiplied.
+pub fn rules_scaled(scale: f64) -> String {
+    let groups: Vec<Group> = Group::ALL.iter().copied().filter(|g| !g.optional()).collect();
+    let options = Options { scale, ..Options::default() };
+    render(&groups, &options, Format::Prometheus).unwrap()
+}
+
+/// Whether a notice has an alert of this name in this state.
+pub fn holds(notice: &Value, name: &str, status: &str) -> bool {
+    let alerts = notice["alerts"].as_array().unwrap();
+    alerts.iter().any(|a| a["labels"]["alertname"] == name && a["status"] == status)
+}
+
+/// The label by which Prometheus knows a box.
+pub fn labels(instance: SocketAddr) -> String {
+    format!("instance={instance}")
 }

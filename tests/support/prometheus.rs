@@ -32,28 +32,28 @@ impl Prometheus {
         Self::start_in(tempfile::tempdir().unwrap(), targets)
     }
 
-    /// The same, with these rules evaluated every second and this Alertmanager told.
-    pub fn alerting(targets: &[&str], rules: &str, alertmanager: SocketAddr) -> Self {
+    /// Scrapes and evaluates these rules every so many seconds, and tells this Alertmanager.
+    pub fn alerting(targets: &[&str], rules: &str, alertmanager: SocketAddr, every: u32) -> Self {
         let dir = tempfile::tempdir().unwrap();
         fs::write(dir.path().join("rules.yml"), rules).unwrap();
         let more = format!(
             "rule_files: [rules.yml]\nalerting:\n  alertmanagers:\n  - static_configs:\n    - targets: ['{alertmanager}']\n"
         );
-        Self::start_with(dir, targets, &more)
+        Self::start_with(dir, targets, &more, every)
     }
 
     fn start_in(dir: tempfile::TempDir, targets: &[&str]) -> Self {
-        Self::start_with(dir, targets, "")
+        Self::start_with(dir, targets, "", 1)
     }
 
-    fn start_with(dir: tempfile::TempDir, targets: &[&str], more: &str) -> Self {
+    fn start_with(dir: tempfile::TempDir, targets: &[&str], more: &str, every: u32) -> Self {
         let config = dir.path().join("prometheus.yml");
         let targets: Vec<String> = targets.iter().map(|target| format!("'{target}'")).collect();
         let targets = targets.join(", ");
         fs::write(
             &config,
             format!(
-                "global:\n  scrape_interval: 1s\n  evaluation_interval: 1s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: [{targets}]\n{more}"
+                "global:\n  scrape_interval: {every}s\n  evaluation_interval: {every}s\nscrape_configs:\n- job_name: gb10\n  static_configs:\n  - targets: [{targets}]\n{more}"
             ),
         )
         .unwrap();
