@@ -56,6 +56,7 @@
 //! | [`config`] | model, thresholds, units | |
 //! | [`export`] | catalog, model, units | input and output, clock |
 //! | [`rules`] | catalog, model, thresholds, units | input and output, clock, metric names |
+//! | [`grafana`] | catalog, model, thresholds, units | input and output, clock, metric names |
 //! | [`docs`] | catalog, config, rules, thresholds, model, units | |
 //! | [`clock`] | model | |
 //! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
@@ -104,6 +105,8 @@
 //!   [`sources::processes::caps`].
 //! - *Another sign of eviction:* a variant of [`model::contention::Symptom`], which says whether it proves
 //!   anything, and its figures in [`derive::pressure`].
+//! - *Another panel:* a row in a dashboard below [`grafana`]. Its number stays, and what only an alert shows
+//!   is in [`grafana::unplotted`] with the reason.
 //! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another belief about the hardware that wants checking on it:* a row in the table of `doctor` (below
@@ -140,6 +143,7 @@ pub mod derive;
 pub mod docs;
 pub mod engine;
 pub mod export;
+pub mod grafana;
 pub mod rules;
 pub mod server;
 pub mod sources;

@@ -19,6 +19,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("export", &["catalog", "model", "units"]),
     ("rules", &["catalog", "model", "thresholds", "units"]),
     ("docs", &["catalog", "config", "rules", "thresholds", "model", "units"]),
+    ("grafana", &["catalog", "model", "thresholds", "units"]),
     ("clock", &["model"]),
     (
         "engine",
@@ -31,7 +32,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Layers without input, output, clock, processes and threads.
 const PURE: &[&str] =
-    &["units", "thresholds", "model", "derive", "catalog", "export", "rules", "docs"];
+    &["units", "thresholds", "model", "derive", "catalog", "export", "grafana", "rules", "docs"];
 const IMPURE_STD: &[&str] = &["fs", "net", "process", "env", "thread", "io"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime", "clock_gettime"];
 /// The files with unsafe code.

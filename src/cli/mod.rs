@@ -3,6 +3,7 @@
 
 mod config;
 mod correlate;
+mod dashboards;
 mod doctor;
 pub mod history;
 mod log;
@@ -83,6 +84,8 @@ enum Command {
     Sample(sample::SampleArgs),
     /// Print the alert rules, for the thresholds in force.
     Rules(rules::RulesArgs),
+    /// Write the Grafana dashboards as files, to be imported or provisioned.
+    Dashboards(dashboards::DashboardsArgs),
     /// Print the configuration in force and who decided each setting.
     Config(ConfigArgs),
     /// Print every number that decides anything, with its default, range and reason.
@@ -173,6 +176,7 @@ pub fn main() -> ExitCode {
         Command::Correlate(args) => correlate::run(&args),
         Command::Sample(args) => sample::run(&args),
         Command::Rules(args) => rules::run(&args),
+        Command::Dashboards(args) => dashboards::run(&args),
         Command::Config(ConfigArgs { check: Some(ConfigCommand::Check { file }), .. }) => {
             config::check(&file)
         }

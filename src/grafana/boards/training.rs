@@ -1,0 +1,65 @@
+//! Training runs that are followed.
+
+use super::super::colour;
+use super::super::panel::{Lines, Number, Panel, Shelf};
+use super::super::query::of;
+use super::super::verdict::{Rank, called};
+use crate::catalog::links::Panel as Place;
+use crate::catalog::metrics::{
+    TRAIN_LAST_STEP_AGE_SECONDS, TRAIN_LOG_STATE, TRAIN_LOST_SECONDS_TOTAL, TRAIN_SLOW,
+    TRAIN_SLOW_EPISODES_TOTAL, TRAIN_STALLED, TRAIN_STEP_BASELINE_SECONDS, TRAIN_STEP_SECONDS,
+};
+
+const NO_LOG: &str = "no training log is followed (--train-log)";
+
+pub(super) fn shelves() -> Vec<Shelf> {
+    vec![Shelf::Title("Training runs"), Shelf::Panels(8, vec![steps(), pace(), age()])]
+}
+
+fn steps() -> Panel {
+    let slow = of(&TRAIN_LOST_SECONDS_TOTAL).increase().sum(&[]);
+    Panel::lines(Number::Linked(Place::TrainingSteps), "Time that a step takes", Lines::default())
+        .says(
+            "The median step of the last minute against the run's own first steady minutes. Up to a sixth longer is \
+             normal; from 20 % on for two minutes the run is slow. Look at the dashboard Box for the same time.",
+        )
+        .when_empty(NO_LOG)
+        .wide(10)
+        .coloured(vec![("/own pace$/".to_owned(), colour::RATED)])
+        .shows(of(&TRAIN_STEP_SECONDS).max(&["run"]), "{{run}}")
+        .shows(of(&TRAIN_STEP_BASELINE_SECONDS).max(&["run"]), "{{run}}, own pace")
+        .draws(slow, "time lost", colour::ORANGE)
+}
+
+fn pace() -> Panel {
+    const SLOW: u32 = Rank::Watch.floor();
+    const STALLED: u32 = Rank::Bad.floor();
+    const FINE: u32 = Rank::Good.floor();
+    let stalled = of(&TRAIN_STALLED).now().coded(1, STALLED).max(&["run"]);
+    let slow = of(&TRAIN_SLOW).now().coded(1, SLOW).max(&["run"]);
+    let fine = of(&TRAIN_SLOW).now().coded(0, FINE).max(&["run"]);
+    Panel::states(Number::Own(120), "Pace of runs")
+        .says("Whether each run keeps its own pace. A pause for an evaluation or a checkpoint is in neither state.")
+        .when_empty(NO_LOG)
+        .wide(7)
+        .shows(stalled.or(&slow).or(&fine), "{{run}}")
+        .called(vec![
+            called(FINE, Rank::Good, "its own pace"),
+            called(SLOW, Rank::Watch, "slow"),
+            called(STALLED, Rank::Bad, "stalled"),
+        ])
+}
+
+fn age() -> Panel {
+    let unread = of(&TRAIN_LOG_STATE).is_not("state", "ok").sum(&[]);
+    Panel::lines(Number::Own(121), "Since the last report", Lines::default())
+        .says(
+            "How long ago each run reported, how many slow stretches began, and how many logs cannot be read. A run \
+             reports every few steps; one that has ended goes on growing older.",
+        )
+        .when_empty(NO_LOG)
+        .wide(7)
+        .shows(of(&TRAIN_LAST_STEP_AGE_SECONDS).max(&["run"]), "{{run}}")
+        .draws(of(&TRAIN_SLOW_EPISODES_TOTAL).increase().sum(&[]), "slow stretches", colour::ORANGE)
+        .draws(unread, "logs not read", colour::VERMILION)
+}
