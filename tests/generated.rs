@@ -2,8 +2,9 @@
 
 mod support;
 
+use gb10_exporter::catalog::links::Board;
 use gb10_exporter::catalog::{self, Stability};
-use gb10_exporter::{cli, docs};
+use gb10_exporter::{cli, docs, grafana};
 use serde_json::Value;
 use std::thread;
 use support::{Exporter, captures, exporter, golden};
@@ -14,6 +15,15 @@ fn references_match_the_tables() {
     golden("docs/THRESHOLDS.md", &docs::thresholds());
     golden("docs/CLI.md", &docs::cli(&cli::command()));
     golden("deploy/gb10-exporter.yml", &docs::example_config());
+}
+
+/// What is imported into Grafana is what the tables say.
+#[test]
+fn dashboards_match_the_tables() {
+    for board in Board::ALL {
+        let path = format!("grafana/{}", grafana::file_name(*board));
+        golden(&path, &grafana::dashboard(*board, None));
+    }
 }
 
 /// A stable name or label that goes away breaks somebody's dashboard: the list changes on purpose.

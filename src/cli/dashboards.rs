@@ -5,7 +5,9 @@ use crate::catalog::links::Board;
 use crate::grafana;
 use anyhow::Context;
 use clap::Args;
-use std::path::PathBuf;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -31,13 +33,26 @@ fn uid(text: &str) -> Result<String, String> {
 /// Writes each dashboard and says where.
 pub(super) fn run(args: &DashboardsArgs) -> anyhow::Result<ExitCode> {
     let dir = args.dir.display();
-    std::fs::create_dir_all(&args.dir)
-        .with_context(|| format!("cannot make the directory {dir}"))?;
+    fs::create_dir_all(&args.dir).with_context(|| format!("cannot make the directory {dir}"))?;
     for board in Board::ALL {
         let path = args.dir.join(grafana::file_name(*board));
         let text = grafana::dashboard(*board, args.datasource.as_deref());
-        std::fs::write(&path, text).with_context(|| format!("cannot write {}", path.display()))?;
+        replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
         print(format!("{}: {}\n", path.display(), board.describe()).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// In one step: Grafana reads the directory while it is written.
+fn replace(path: &Path, text: &str) -> io::Result<()> {
+    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
+    let filled = File::create(&temporary).and_then(|mut file| {
+        file.write_all(text.as_bytes())?;
+        file.sync_all()
+    });
+    let placed = filled.and_then(|()| fs::rename(&temporary, path));
+    if placed.is_err() {
+        let _ = fs::remove_file(&temporary);
+    }
+    placed
 }

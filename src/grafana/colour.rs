@@ -15,6 +15,10 @@ pub(super) const ORANGE: Colour = "#E69F00";
 pub(super) const VERMILION: Colour = "#D55E00";
 pub(super) const PURPLE: Colour = "#CC79A7";
 pub(super) const GREY: Colour = "#8A8A8A";
+/// That of text.
+pub(super) const TEXT: Colour = "text";
+/// Hardly there, on dark and on light.
+pub(super) const FAINT: Colour = "rgba(138, 138, 138, 0.15)";
 const PALE_GREY: Colour = "#BDBDBD";
 const DARK_GREY: Colour = "#5A5A5A";
 const PALE_SKY: Colour = "#A9D6F2";

@@ -24,7 +24,6 @@ fn values(name: &str, label: &str, series: &str, of: &str) -> Value {
         "type": "query",
         "datasource": source(),
         "query": { "query": query, "refId": name },
-        "definition": query,
         "refresh": 2,
         "sort": 7,
         "multi": true,

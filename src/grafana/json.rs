@@ -182,6 +182,9 @@ fn defaults(panel: &Panel) -> Value {
         View::Lines(lines) => {
             defaults["color"] = json!({ "mode": "palette-classic" });
             defaults["custom"] = line(*lines);
+            if let Some(most) = quiet(panel.unit()) {
+                defaults["custom"]["axisSoftMax"] = json!(most);
+            }
             if !lines.floating {
                 defaults["min"] = json!(0);
             }
@@ -202,6 +205,16 @@ fn defaults(panel: &Panel) -> Value {
         defaults["decimals"] = json!(decimals);
     }
     defaults
+}
+
+/// How far the axis goes at least, so that next to nothing looks like it.
+fn quiet(unit: Shown) -> Option<f64> {
+    match unit.0 {
+        "percentunit" => Some(0.1),
+        "binBps" => Some(1_048_576.0),
+        "cps" | "short" => Some(1.0),
+        _ => None,
+    }
 }
 
 fn line(lines: Lines) -> Value {
@@ -245,14 +258,22 @@ fn overrides(panel: &Panel) -> Vec<Value> {
 
 /// A series in another unit than the first goes by the axis at the right.
 fn look(target: &Target, unit: Shown) -> Option<Vec<Value>> {
-    let Look { colour, dashed } = target.look;
+    let Look { colour, dashed, marked } = target.look;
     let mut properties = vec![fixed(colour?)];
     if target.query.unit != unit {
         properties.push(json!({ "id": "unit", "value": target.query.unit.0 }));
         properties.push(json!({ "id": "custom.axisPlacement", "value": "right" }));
+        if let Some(most) = quiet(target.query.unit) {
+            properties.push(json!({ "id": "custom.axisSoftMax", "value": most }));
+        }
+    }
+    if marked {
+        properties.push(json!({ "id": "custom.drawStyle", "value": "bars" }));
+        properties.push(json!({ "id": "custom.fillOpacity", "value": 80 }));
     }
     if dashed {
         for (id, value) in [
+            ("custom.drawStyle", json!("line")),
             ("custom.lineStyle", json!({ "fill": "dash", "dash": [8, 6] })),
             ("custom.lineWidth", json!(2)),
             ("custom.fillOpacity", json!(0)),
@@ -270,9 +291,10 @@ fn cell(column: &Column, panel: &Panel) -> Option<Value> {
     let mut set = |id: &str, value: Value| properties.push(json!({ "id": id, "value": value }));
     if let From::Values(target) = column.from {
         let unit = panel.targets.get(target).map(|target| target.query.unit);
-        if let Some(Shown(unit)) = column.unit.or(unit) {
+        if let Some(Shown(unit)) = unit {
             set("unit", json!(unit));
         }
+        set("noValue", json!(column.blank));
     }
     if !column.mappings.is_empty() {
         set("mappings", mappings(&column.mappings));
@@ -295,10 +317,10 @@ fn cell(column: &Column, panel: &Panel) -> Option<Value> {
 fn tile_options(tile: Tile) -> Value {
     json!({
         "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
-        "colorMode": "background",
+        "colorMode": if tile.plain { "value" } else { "background" },
         "graphMode": "none",
         "justifyMode": "center",
-        "textMode": if tile.named { "value_and_name" } else { "value" },
+        "textMode": "value",
         "orientation": "auto",
         "wideLayout": true,
         "showPercentChange": false,
@@ -310,7 +332,7 @@ fn lines_options(lines: Lines) -> Value {
     let legend = if lines.beside {
         json!({ "showLegend": true, "displayMode": "table", "placement": "right", "calcs": ["lastNotNull"] })
     } else {
-        json!({ "showLegend": true, "displayMode": "list", "placement": "bottom", "calcs": ["lastNotNull"] })
+        json!({ "showLegend": true, "displayMode": "list", "placement": "bottom", "calcs": [] })
     };
     json!({ "legend": legend, "tooltip": { "mode": "multi", "sort": "desc" } })
 }

@@ -59,8 +59,8 @@ pub(super) enum View {
 /// A tile.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Tile {
-    /// The names of the values stand beside them.
-    pub(super) named: bool,
+    /// A figure and no verdict: not on a coloured ground.
+    pub(super) plain: bool,
 }
 
 /// What lines look like together.
@@ -84,8 +84,9 @@ pub(super) struct Column {
     pub(super) from: From,
     pub(super) title: &'static str,
     pub(super) width: u32,
-    pub(super) unit: Option<Shown>,
     pub(super) mappings: Vec<Mapping>,
+    /// What an empty cell says.
+    pub(super) blank: &'static str,
     /// Leads to the box of the row.
     pub(super) leads_to_box: bool,
 }
@@ -103,8 +104,8 @@ impl Column {
             from: From::Label(label),
             title,
             width: 0,
-            unit: None,
             mappings: Vec::new(),
+            blank: "–",
             leads_to_box: false,
         }
     }
@@ -121,6 +122,10 @@ impl Column {
         Self { mappings, ..self }
     }
 
+    pub(super) fn or_else(self, blank: &'static str) -> Self {
+        Self { blank, ..self }
+    }
+
     pub(super) fn to_box(self) -> Self {
         Self { leads_to_box: true, ..self }
     }
@@ -132,6 +137,8 @@ pub(super) struct Look {
     pub(super) colour: Option<Colour>,
     /// A line to compare with: dashed, not filled, not stacked.
     pub(super) dashed: bool,
+    /// A bar where something happened.
+    pub(super) marked: bool,
 }
 
 /// A query of a panel, and what its series are called.
@@ -175,8 +182,9 @@ impl Panel {
         }
     }
 
+    /// Six of them fill a shelf.
     pub(super) fn tile(id: u32, title: &'static str, tile: Tile) -> Self {
-        Self::new(Number::Own(id), title, View::Tile(tile))
+        Self::new(Number::Own(id), title, View::Tile(tile)).wide(COLUMNS / 6)
     }
 
     pub(super) fn lines(number: Number, title: &'static str, lines: Lines) -> Self {
@@ -244,12 +252,18 @@ impl Panel {
 
     /// Shows a query's one series.
     pub(super) fn draws(self, query: Query, legend: &str, colour: Colour) -> Self {
-        self.target(query, legend, Look { colour: Some(colour), dashed: false })
+        self.target(query, legend, Look { colour: Some(colour), ..Look::default() })
     }
 
     /// Shows a figure to compare with.
     pub(super) fn compares(self, query: Query, legend: &str, colour: Colour) -> Self {
-        self.target(query, legend, Look { colour: Some(colour), dashed: true })
+        self.target(query, legend, Look { colour: Some(colour), dashed: true, ..Look::default() })
+    }
+
+    /// Marks when something happened, and shows nothing while nothing does.
+    pub(super) fn marks(self, query: Query, legend: &str, colour: Colour) -> Self {
+        let look = Look { colour: Some(colour), marked: true, ..Look::default() };
+        self.target(query.only("> 0"), legend, look)
     }
 
     /// The unit of its values.

@@ -216,7 +216,7 @@ impl Query {
 
     /// A number in place of the value, where the value is `when`.
     pub(super) fn coded(self, when: u32, code: u32) -> Self {
-        Self { text: format!("{code} * ({} == {when})", self.text), unit: NUMBER }
+        Self { text: format!("{code} + 0 * ({} == {when})", self.text), unit: NUMBER }
     }
 
     /// A time since 1970 in milliseconds, as Grafana wants it.

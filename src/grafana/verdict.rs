@@ -151,6 +151,11 @@ pub(super) fn called(code: u32, rank: Rank, state: &str) -> Mapping {
     Mapping { value: code.to_string(), text: state.replace('_', " "), colour: rank.colour() }
 }
 
+/// Nothing to see: a band that is hardly there.
+pub(super) fn faint(value: &str) -> Mapping {
+    Mapping { value: value.to_owned(), text: String::new(), colour: colour::FAINT }
+}
+
 const POOL_FINE: u32 = Rank::Good.floor() + 600;
 const POOL_BELOW: u32 = Rank::Bad.floor() + 600;
 const POOL_IMMINENT: u32 = Rank::Grave.floor() + 600;
@@ -221,16 +226,26 @@ pub(super) fn worst(by: &[&str]) -> Query {
     Query { text, unit: NUMBER }.max(by)
 }
 
-/// What every number of [`worst`] is called.
+/// What every number of [`worst`] is called. Of boxes without a fault it matters to nobody which verdict
+/// has the largest number, and of one that cannot be told it matters which.
 pub(super) fn every_mapping() -> Vec<Mapping> {
-    [
-        throttle().mappings(),
-        contention().mappings(),
-        pressure().mappings(),
-        pool_mappings(),
-        answer_mappings(),
-    ]
-    .concat()
+    let sets = [
+        ("throttle", throttle().mappings()),
+        ("jobs", contention().mappings()),
+        ("pressure", pressure().mappings()),
+        ("pool", pool_mappings()),
+        ("exporter", answer_mappings()),
+    ];
+    let named = sets.into_iter().flat_map(|(name, set)| {
+        set.into_iter().map(move |mapping| match mapping.colour {
+            good if good == Rank::Good.colour() => Mapping { text: "fine".to_owned(), ..mapping },
+            grey if grey == Rank::Untold.colour() => {
+                Mapping { text: format!("{name} {}", mapping.text), ..mapping }
+            }
+            _ => mapping,
+        })
+    });
+    named.collect()
 }
 
 #[cfg(test)]

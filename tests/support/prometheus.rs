@@ -16,15 +16,22 @@ pub struct Prometheus {
 impl Prometheus {
     /// Holds what a file of OpenMetrics says, and scrapes nothing.
     pub fn filled(openmetrics: &std::path::Path) -> Self {
+        Self::filled_and_scraping(&[openmetrics.to_owned()], &[])
+    }
+
+    /// Holds what files of OpenMetrics say, and scrapes these targets every second.
+    pub fn filled_and_scraping(files: &[std::path::PathBuf], targets: &[&str]) -> Self {
         let dir = tempfile::tempdir().unwrap();
-        let out = Command::new(tool("promtool"))
-            .args(["tsdb", "create-blocks-from", "openmetrics"])
-            .arg(openmetrics)
-            .arg(dir.path().join("data"))
-            .output()
-            .expect("promtool");
-        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
-        Self::start_in(dir, &[])
+        for file in files {
+            let out = Command::new(tool("promtool"))
+                .args(["tsdb", "create-blocks-from", "openmetrics"])
+                .arg(file)
+                .arg(dir.path().join("data"))
+                .output()
+                .expect("promtool");
+            assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        }
+        Self::start_in(dir, targets)
     }
 
     /// Scrapes these targets every second.
@@ -69,6 +76,22 @@ impl Prometheus {
             .spawn()
             .expect("prometheus");
         Self { child, address, _dir: dir }
+    }
+
+    /// How many finite samples a query has from one time to another. One that is refused fails.
+    pub fn finite_samples(&self, expression: &str, from: u64, to: u64, step: Duration) -> usize {
+        let encoded: String = expression.bytes().map(|b| format!("%{b:02X}")).collect();
+        let step = step.as_secs();
+        let path = format!("/api/v1/query_range?query={encoded}&start={from}&end={to}&step={step}");
+        let answer = request(self.address, "GET", &path, "");
+        let text = answer.text();
+        let body = text.find('{').zip(text.rfind('}')).map(|(from, to)| &text[from..=to]);
+        let json: serde_json::Value = serde_json::from_str(body.unwrap_or_default()).unwrap();
+        assert_eq!(json["status"], "success", "{expression}: {text}");
+        let series = json["data"]["result"].as_array().unwrap().iter();
+        let samples = series.flat_map(|series| series["values"].as_array().unwrap());
+        let values = samples.filter_map(|sample| sample[1].as_str()?.parse::<f64>().ok());
+        values.filter(|value| value.is_finite()).count()
     }
 
     /// The value of an instant query that has exactly one result.

@@ -3,15 +3,12 @@
 use super::super::colour;
 use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf, Tile};
 use super::super::query::{INSTANCE, Query, alerts, of, up};
-use super::super::verdict::{
-    Rank, answer_mappings, contention, every_mapping, pool_mappings, pressure, throttle, worst,
-};
+use super::super::verdict::{Rank, contention, every_mapping, pressure, throttle, worst};
 use super::tiles::{self, NONE_IS_GOOD};
 use crate::catalog::links::{Board, Panel as Place};
 use crate::catalog::metrics::{
-    BOARD_TEMPERATURE_CELSIUS, EXPORTER_BUILD_INFO, GPU_ENERGY_JOULES_TOTAL, GPU_POWER_WATTS,
-    MACHINE_INFO, NVIDIA_DRIVER_INFO, POOL_HEADROOM_BYTES, TEMPERATURE_THRESHOLD_CELSIUS,
-    THROTTLE_SECONDS_TOTAL,
+    BOARD_TEMPERATURE_CELSIUS, EXPORTER_BUILD_INFO, MACHINE_INFO, NVIDIA_DRIVER_INFO,
+    POOL_HEADROOM_BYTES, TEMPERATURE_THRESHOLD_CELSIUS, THROTTLE_SECONDS_TOTAL,
 };
 use crate::model::pool::Reader;
 
@@ -22,14 +19,12 @@ const BANDS: u32 = 24;
 
 pub(in crate::grafana) fn dashboard() -> Dashboard {
     let verdicts = vec![
-        answering().wide(3),
-        silent().wide(3),
-        troubled(112, "Boxes in trouble", Rank::Bad).wide(3),
-        troubled(113, "Boxes worth a look", Rank::Watch).wide(3),
-        tiles::headroom(114).wide(3),
-        hottest_tile().wide(3),
-        power_tile().wide(3),
-        tiles::firing(117).wide(3),
+        answering(),
+        silent(),
+        troubled(112, "In trouble", Rank::Bad),
+        troubled(113, "To look at", Rank::Watch),
+        hottest_tile(),
+        tiles::firing(115),
     ];
     Dashboard {
         board: Board::Fleet,
@@ -48,7 +43,7 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
 }
 
 fn answering() -> Panel {
-    Panel::tile(110, "Boxes that answer", Tile::default())
+    Panel::tile(110, "Boxes", Tile::default())
         .says("Boxes whose exporter answered the last scrape. All of them is normal.")
         .when_empty("no box is scraped")
         .shows(up().now().only("== 1").count(), "answer")
@@ -57,7 +52,7 @@ fn answering() -> Panel {
 }
 
 fn silent() -> Panel {
-    Panel::tile(111, "Boxes that do not", Tile::default())
+    Panel::tile(111, "Silent", Tile::default())
         .says("Boxes whose exporter did not answer. 0 is normal; on these machines a silent exporter is often a frozen box.")
         .when_empty("no box is scraped")
         .shows(up().now().only("== 0").count(), "silent")
@@ -86,7 +81,7 @@ fn troubled(id: u32, title: &'static str, from: Rank) -> Panel {
 }
 
 fn hottest_tile() -> Panel {
-    Panel::tile(115, "Hottest board", Tile::default())
+    Panel::tile(114, "Hottest", Tile::default())
         .says("The hottest zone of the hottest box. 85 to 90 degrees are normal under full load; boxes have cut their power from 93 on.")
         .when_empty("no box tells a temperature")
         .shows(of(&BOARD_TEMPERATURE_CELSIUS).max(&[]), "hottest")
@@ -95,15 +90,6 @@ fn hottest_tile() -> Panel {
             (Some(91.0), Rank::Watch.colour()),
             (Some(93.0), Rank::Grave.colour()),
         ])
-        .digits(0)
-}
-
-fn power_tile() -> Panel {
-    Panel::tile(116, "Power of all GPUs", Tile::default())
-        .says("Power of all GPUs together. 80 to 100 W each are normal under full load, 3 to 12 W when idle.")
-        .when_empty("no GPU tells its power")
-        .shows(of(&GPU_POWER_WATTS).sum(&[]), "power")
-        .stepped(&[(None, colour::GREY)])
         .digits(0)
 }
 
@@ -116,7 +102,7 @@ fn boxes() -> Panel {
         Column::values(3, "Throttle").states(throttle().mappings()).wide(140),
         Column::values(4, "Jobs").states(contention().mappings()).wide(130),
         Column::values(5, "Pressure").states(pressure().mappings()).wide(120),
-        Column::values(6, "Alerts").wide(80),
+        Column::values(6, "Alerts").wide(80).or_else("none"),
         Column::label("driver", "Driver"),
         Column::label("firmware", "Firmware"),
         Column::label("kernel", "Kernel"),
@@ -129,7 +115,7 @@ fn boxes() -> Panel {
     Panel::table(Number::Linked(Place::Boxes), "Boxes, the worst first", columns)
         .says(
             "Every box: its worst verdict, headroom above the reserve, hottest zone, verdicts, alerts that fire and \
-             what it runs. Boxes of one fleet should agree in their versions. A box without figures does not answer.",
+             what it runs. Fine and sky blue are normal, and one version of each kind in a fleet. A box without figures does not answer.",
         )
         .when_empty("no box is scraped")
         .digits(1)
@@ -153,14 +139,14 @@ fn worst_over_time() -> Panel {
         )
         .when_empty("no box is scraped")
         .shows(worst(&[INSTANCE]).top(BANDS), "{{instance}}")
-        .called([every_mapping(), pool_mappings(), answer_mappings()].concat())
+        .called(every_mapping())
 }
 
 fn least_headroom() -> Panel {
     let available = Reader::Available.as_str();
     let each = of(&POOL_HEADROOM_BYTES).is("reader", available).min(&[INSTANCE]);
     Panel::lines(Number::Own(121), "Least headroom", Lines { floating: true, ..Lines::default() })
-        .says("The boxes with the least headroom above the reserve. Small is how many are meant to run; below 0 the reserve is broken into.")
+        .says("The boxes with the least headroom above the reserve. Small is normal where boxes are meant to be full; below 0 the reserve is broken into.")
         .when_empty("no box answers")
         .wide(8)
         .digits(1)
@@ -181,16 +167,13 @@ fn hottest() -> Panel {
 
 fn throttled() -> Panel {
     let held = of(&THROTTLE_SECONDS_TOTAL).is_not("kind", "at_power_cap");
-    let power: Query = of(&GPU_ENERGY_JOULES_TOTAL).rate().sum(&[]);
     Panel::lines(Number::Own(123), "Share of time throttled", Lines::default())
         .says(
-            "Share of time in which heat, a supply or a missing peer held the GPU back, of the worst boxes, and mean \
-             power of all GPUs. The power cap, which is the platform, is not in it. 0 is normal.",
+            "Share of time in which heat, a supply or a missing peer held the GPU back, of the worst boxes. The power cap, which is the platform, is not in it. 0 is normal.",
         )
         .when_empty("no box has a GPU that can be read")
         .wide(8)
         .shows(held.rate().sum(&[INSTANCE]).top(FEW), "{{instance}}")
-        .draws(power, "power of all GPUs", colour::RATED)
 }
 
 fn versions(

@@ -3,7 +3,7 @@
 use super::super::colour;
 use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf};
 use super::super::query::{INSTANCE, alerts, of};
-use super::one_box::{messages, stalls, swap_and_reclaim};
+use super::one_box::{messages, parts, stalls, swap_and_reclaim};
 use super::tiles;
 use super::workloads::classes;
 use crate::catalog::links::{Board, Panel as Place};
@@ -18,14 +18,12 @@ use crate::model::pool::Window;
 
 pub(in crate::grafana) fn dashboard() -> Dashboard {
     let verdicts = vec![
-        tiles::exporter(100).wide(3),
-        tiles::pool_verdict(101).wide(3),
-        tiles::pressure_verdict(102).wide(3),
-        tiles::contention_verdict(103).wide(3),
-        tiles::throttle_verdict(104).wide(3),
-        tiles::headroom(105).wide(3),
-        tiles::safe_to_start(106).wide(3),
-        tiles::firing(107).wide(3),
+        tiles::exporter(100),
+        tiles::pool_verdict(101),
+        tiles::throttle_verdict(102),
+        tiles::contention_verdict(103),
+        tiles::pressure_verdict(104),
+        tiles::firing(105),
     ];
     Dashboard {
         board: Board::Incident,
@@ -37,7 +35,7 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
         shelves: vec![
             Shelf::Panels(3, verdicts),
             Shelf::Panels(6, vec![tiles::verdicts(108, 16), firing()]),
-            Shelf::Panels(8, vec![minutes(), holders()]),
+            Shelf::Panels(9, vec![minutes(), parts().wide(8).own(115), holders()]),
             Shelf::Panels(7, vec![heat(), power(), swap_and_reclaim(6).own(112), stalls(6)]),
             Shelf::Panels(6, vec![messages(24).own(113)]),
         ],
@@ -60,15 +58,14 @@ fn firing() -> Panel {
 fn minutes() -> Panel {
     let minute = Window::OneMinute.as_str();
     let least = of(&POOL_AVAILABLE_MIN_BYTES).is("window", minute).min(&[]);
-    let lines = Lines { beside: true, ..Lines::default() };
-    Panel::lines(Number::Linked(Place::LastMinutes), "Memory before it fell silent", lines)
+    Panel::lines(Number::Linked(Place::LastMinutes), "Memory to the last answer", Lines::default())
         .says(
             "What was left of the pool until the last answer. The least of the last minute was taken every second, \
-             so the last point of a frozen box still shows how far it fell. Collapses here take 2 to 4 GiB a second: \
+             so the last point of a frozen box still shows how far it fell. Flat above the reserve is normal. Collapses here take 2 to 4 GiB a second: \
              from 20 GiB to nothing within ten seconds has been seen.",
         )
         .when_empty("no answer in this time: choose a longer one that ends before the silence")
-        .wide(12)
+        .wide(8)
         .digits(1)
         .draws(of(&POOL_AVAILABLE_BYTES).min(&[]), "available", colour::AVAILABLE)
         .draws(least, "available, least of 1 min", colour::ORANGE)
@@ -79,14 +76,14 @@ fn minutes() -> Panel {
 fn holders() -> Panel {
     let gpu = of(&WORKLOAD_GPU_MEMORY_BYTES).sum(&["workload", "unit"]);
     let resident = of(&WORKLOAD_RESIDENT_BYTES).sum(&["workload", "unit"]);
-    let lines = Lines { stacked: true, beside: true, ..Lines::default() };
+    let lines = Lines { stacked: true, ..Lines::default() };
     Panel::lines(Number::Own(110), "Who holds it", lines)
         .says(
             "GPU memory of each job, and resident memory of each on top. Flat is normal for servers that have \
              settled. What grew before the fall is what to stop.",
         )
         .when_empty("no job that is known by its class, or its processes cannot be seen")
-        .wide(12)
+        .wide(8)
         .digits(1)
         .coloured(classes())
         .shows(gpu, "{{workload}} {{unit}}, GPU")

@@ -6,7 +6,7 @@ use super::super::query::{alerts, of};
 use super::super::verdict::{
     self, Rank, answer_mappings, contention, pool, pool_mappings, pressure, throttle,
 };
-use crate::catalog::metrics::{POOL_HEADROOM_BYTES, POOL_SAFE_TO_START_BYTES};
+use crate::catalog::metrics::POOL_SAFE_TO_START_BYTES;
 use crate::model::pool::Reader;
 
 /// A colour from a value on, for tiles of which more is worse.
@@ -19,7 +19,7 @@ const NEGATIVE_IS_BAD: &[(Option<f64>, colour::Colour)] =
 pub(in crate::grafana) fn pool_verdict(id: u32) -> Panel {
     Panel::tile(id, "Pool", Tile::default())
         .says(
-            "Whether memory runs out. A box that is 90 % full by plan says room: only the reserve counts, \
+            "Whether memory runs out. Room is normal, also on a box that is 90 % full by plan: only the reserve counts, \
              4 GiB unless it is configured otherwise. Running out means within seconds: collapses of 2 to \
              4 GiB a second are usual on these machines.",
         )
@@ -31,7 +31,7 @@ pub(in crate::grafana) fn pool_verdict(id: u32) -> Panel {
 pub(in crate::grafana) fn throttle_verdict(id: u32) -> Panel {
     Panel::tile(id, "Throttle", Tile::default())
         .says(
-            "How the GPU works. At the power cap, 80 to 100 W for hours, is what the platform sustains and no \
+            "How the GPU works. Idle, nominal and at the power cap are normal: the cap, 80 to 100 W for hours, is what the platform sustains and no \
              fault. Thermal means that heat is proven to cost work. Power delivery means busy at a fraction \
              of clock and power: take the box off the mains for a minute.",
         )
@@ -55,7 +55,7 @@ pub(in crate::grafana) fn contention_verdict(id: u32) -> Panel {
 pub(in crate::grafana) fn pressure_verdict(id: u32) -> Panel {
     Panel::tile(id, "Pressure", Tile::default())
         .says(
-            "How hard it is to get memory. Tight alone is how many boxes are meant to run. Thrashing means that \
+            "How hard it is to get memory. Comfortable is normal, and so is tight: many boxes are meant to run so. Thrashing means that \
              work stands still for pages that were just taken away.",
         )
         .when_empty("the box does not answer")
@@ -63,25 +63,11 @@ pub(in crate::grafana) fn pressure_verdict(id: u32) -> Panel {
         .called(pressure().mappings())
 }
 
-pub(in crate::grafana) fn headroom(id: u32) -> Panel {
-    let available = Reader::Available.as_str();
-    Panel::tile(id, "Headroom", Tile::default())
-        .says(
-            "Available memory above the reserve. Negative when the reserve is broken into. The size of a good \
-             figure depends on the plan of the box: what counts is whether the next fall fits into it.",
-        )
-        .when_empty("the box does not answer")
-        .shows(of(&POOL_HEADROOM_BYTES).is("reader", available).min(&[]), "headroom")
-        .stepped(NEGATIVE_IS_BAD)
-        .digits(1)
-}
-
 pub(in crate::grafana) fn safe_to_start(id: u32) -> Panel {
     let available = Reader::Available.as_str();
     Panel::tile(id, "Safe to start", Tile::default())
         .says(
-            "What the next job can take: headroom less what running jobs may still take by their caps. An \
-             estimate, not a promise. A load may take twice the model for a while.",
+            "What the next job can take: headroom less what running jobs may still take by their caps. An estimate, not a promise. Near headroom is normal while servers have settled. A load may take twice the model for a while.",
         )
         .when_empty("not known: a job without a visible bound loads")
         .shows(of(&POOL_SAFE_TO_START_BYTES).is("reader", available).min(&[]), "safe")
@@ -104,7 +90,7 @@ pub(in crate::grafana) fn firing(id: u32) -> Panel {
 pub(in crate::grafana) fn exporter(id: u32) -> Panel {
     Panel::tile(id, "Exporter", Tile::default())
         .says(
-            "Whether the last scrape was answered. On these machines an exporter that is silent is often a box \
+            "Whether the last scrape was answered, which is normal. On these machines an exporter that is silent is often a box \
              that has frozen: it may answer ping and nothing else.",
         )
         .when_empty("not scraped: no such box in this Prometheus")
@@ -116,8 +102,7 @@ pub(in crate::grafana) fn exporter(id: u32) -> Panel {
 pub(in crate::grafana) fn verdicts(id: u32, width: u32) -> Panel {
     Panel::states(Number::Own(id), "Verdicts over time")
         .says(
-            "What the exporter judged, each verdict as one band. Green is as it should be, sky blue is worth \
-             knowing and no fault, yellow is worth a look, orange costs work, vermilion is about to lose the \
+            "What the exporter judged, each verdict as one band. Green and sky blue are normal, the latter worth knowing; yellow is worth a look, orange costs work, vermilion is about to lose the \
              box, grey cannot be told. A gap is a time without an answer.",
         )
         .when_empty("no answer in this time: see the dashboard Fleet for boxes that are silent")

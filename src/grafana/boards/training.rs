@@ -39,7 +39,7 @@ fn pace() -> Panel {
     let slow = of(&TRAIN_SLOW).now().coded(1, SLOW).max(&["run"]);
     let fine = of(&TRAIN_SLOW).now().coded(0, FINE).max(&["run"]);
     Panel::states(Number::Own(120), "Pace of runs")
-        .says("Whether each run keeps its own pace. A pause for an evaluation or a checkpoint is in neither state.")
+        .says("Whether each run keeps its own pace. Its own pace is normal; a pause for an evaluation or a checkpoint is in neither of the other states.")
         .when_empty(NO_LOG)
         .wide(7)
         .shows(stalled.or(&slow).or(&fine), "{{run}}")
@@ -54,12 +54,11 @@ fn age() -> Panel {
     let unread = of(&TRAIN_LOG_STATE).is_not("state", "ok").sum(&[]);
     Panel::lines(Number::Own(121), "Since the last report", Lines::default())
         .says(
-            "How long ago each run reported, how many slow stretches began, and how many logs cannot be read. A run \
-             reports every few steps; one that has ended goes on growing older.",
+            "How long ago each run reported, how many slow stretches began, and how many logs cannot be read. Reports every few steps are normal; one that has ended goes on growing older.",
         )
         .when_empty(NO_LOG)
         .wide(7)
         .shows(of(&TRAIN_LAST_STEP_AGE_SECONDS).max(&["run"]), "{{run}}")
-        .draws(of(&TRAIN_SLOW_EPISODES_TOTAL).increase().sum(&[]), "slow stretches", colour::ORANGE)
-        .draws(unread, "logs not read", colour::VERMILION)
+        .marks(of(&TRAIN_SLOW_EPISODES_TOTAL).increase().sum(&[]), "slow stretches", colour::ORANGE)
+        .marks(unread, "logs not read", colour::VERMILION)
 }

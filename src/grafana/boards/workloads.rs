@@ -2,13 +2,14 @@
 
 use super::super::colour::{self, Colour};
 use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf, Tile};
-use super::super::query::{Query, of};
+use super::super::query::{NUMBER, Query, of};
 use super::super::verdict::{Rank, called, contention, phase, symptom_mappings, symptoms};
-use super::{tiles, training};
+use super::tiles::{self, NONE_IS_GOOD};
+use super::training;
 use crate::catalog::Metric;
 use crate::catalog::links::{Board, Panel as Place};
 use crate::catalog::metrics::{
-    CONTENTION_COMMITTED_RATIO, CONTENTION_HEAVY_JOBS, CONTENTION_UNCAPPED_JOBS,
+    CONTENTION_COMMITTED_RATIO, CONTENTION_HEAVY_JOBS, CONTENTION_UNCAPPED_JOBS, GPU_PROCESSES,
     GPU_PROCESSES_MEMORY_BYTES, POOL_ATTRIBUTION, POOL_SIZE_BYTES, RELEASE_LAG_SECONDS,
     RELEASE_PENDING_BYTES, WORKLOAD_CAP_BYTES, WORKLOAD_CAP_EXCEEDED, WORKLOAD_CAP_KIND,
     WORKLOAD_ENDS_TOTAL, WORKLOAD_GPU_MEMORY_BYTES, WORKLOAD_GROUP_MEMORY_BYTES,
@@ -16,6 +17,7 @@ use crate::catalog::metrics::{
     WORKLOAD_PROCESSES, WORKLOAD_RESIDENT_BYTES, WORKLOAD_STARTS_TOTAL, WORKLOAD_SWAP_BYTES,
     WORKLOAD_VIEW,
 };
+use crate::model::workload::View;
 
 /// What tells jobs apart.
 const JOB: &[&str] = &["workload", "unit"];
@@ -32,14 +34,12 @@ fn by_job(metric: &'static Metric) -> Query {
 
 pub(in crate::grafana) fn dashboard() -> Dashboard {
     let verdicts = vec![
-        tiles::contention_verdict(100).wide(3),
-        tiles::pressure_verdict(101).wide(3),
-        heavy().wide(3),
-        uncapped().wide(3),
-        committed().wide(3),
-        pending().wide(3),
-        orphaned().wide(3),
-        view().wide(3),
+        tiles::contention_verdict(100),
+        heavy(),
+        uncapped(),
+        committed(),
+        pending(),
+        orphaned(),
     ];
     let mut shelves = vec![
         Shelf::Panels(3, verdicts),
@@ -50,7 +50,7 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
         Shelf::Panels(8, vec![caps(), peaks(), release()]),
         Shelf::Title("What it does to the jobs"),
         Shelf::Panels(8, vec![swap(), faults(), starts_and_ends()]),
-        Shelf::Panels(8, vec![groups(), processes(), attribution()]),
+        Shelf::Panels(8, vec![groups(), processes().wide(6), attribution(), view().wide(3)]),
     ];
     shelves.extend(training::shelves());
     Dashboard {
@@ -77,7 +77,7 @@ fn heavy() -> Panel {
 }
 
 fn uncapped() -> Panel {
-    Panel::tile(103, "Jobs without a bound", Tile::default())
+    Panel::tile(103, "Unbounded jobs", Tile::default())
         .says("Jobs that hold something and that nothing bounds. One beside small capped ones is normal; trainers have none.")
         .when_empty("the box does not answer, or its jobs cannot be seen")
         .shows(of(&CONTENTION_UNCAPPED_JOBS).max(&[]), "uncapped")
@@ -95,7 +95,7 @@ fn committed() -> Panel {
 }
 
 fn pending() -> Panel {
-    Panel::tile(105, "Still being released", Tile::default())
+    Panel::tile(105, "Being released", Tile::default())
         .says("What is still held of jobs that have ended. 0 is normal within a minute; releases of three minutes were seen.")
         .when_empty("n/a: the driver's processes cannot be read")
         .shows(of(&RELEASE_PENDING_BYTES).max(&[]), "pending")
@@ -104,23 +104,39 @@ fn pending() -> Panel {
 }
 
 fn orphaned() -> Panel {
+    // Absent when there are none; the other figure is absent when nobody can tell.
+    let none = of(&RELEASE_PENDING_BYTES).sum(&[]);
+    let none = Query { text: format!("0 * {}", none.text), ..none };
+    let orphaned = of(&WORKLOAD_ORPHANED_BYTES).sum(&[]).or(&none);
     Panel::tile(106, "Orphaned", Tile::default())
         .says("What workers without their server hold and do nothing with. None is normal. The runbook says how to end them.")
-        .when_empty("none")
-        .shows(of(&WORKLOAD_ORPHANED_BYTES).sum(&[]), "orphaned")
-        .stepped(&[(None, Rank::Bad.colour())])
+        .when_empty("n/a: the driver's processes cannot be read")
+        .shows(orphaned, "orphaned")
+        .stepped(NONE_IS_GOOD)
         .digits(1)
 }
 
 fn view() -> Panel {
-    Panel::tile(107, "Sight", Tile { named: true })
+    let states: Vec<String> = View::ALL
+        .iter()
+        .map(|view| {
+            let series = of(&WORKLOAD_VIEW).is("view", view.as_str());
+            format!("{} * ({} == 1)", *view as u8, series.now().text)
+        })
+        .collect();
+    let query = Query { text: states.join(" or "), unit: NUMBER };
+    let mappings = View::ALL.iter().map(|view| {
+        let rank = if *view == View::Full { Rank::Good } else { Rank::Untold };
+        called(u32::from(*view as u8), rank, view.as_str())
+    });
+    Panel::tile(107, "Sight", Tile::default())
         .says(
             "How much of the box's processes can be seen. Full is normal. In a container without the host's pids \
              jobs are in another namespace, and this dashboard knows nothing of them.",
         )
         .when_empty("the box does not answer")
-        .shows(of(&WORKLOAD_VIEW).max(&["view"]).only("== 1"), "{{view}}")
-        .called(vec![called(1, Rank::Untold, "processes")])
+        .shows(query.max(&[]), "view")
+        .called(mappings.collect())
 }
 
 fn contention_states() -> Panel {
@@ -141,8 +157,7 @@ fn contention_states() -> Panel {
 fn phases() -> Panel {
     Panel::states(Number::Own(110), "What jobs do")
         .says(
-            "What each job does: starting, loading (what it holds grows), warming, serving, idle. A load of tens of \
-             GiB takes minutes; one that starts again and again is a loop, however its health check answers.",
+            "What each job does: starting, loading (what it holds grows), warming, serving, idle. Serving and idle for hours are normal, and minutes for a load of tens of GiB; one that starts again and again is a loop, however its health check answers.",
         )
         .when_empty("no job that is known by its class")
         .wide(12)
@@ -168,9 +183,7 @@ fn resident() -> Panel {
     let lines = Lines { stacked: true, ..Lines::default() };
     Panel::lines(Number::Own(111), "Resident memory by job", lines)
         .says(
-            "Resident memory of each job's processes, mapped files included and shared pages counted in each. It \
-             comes on top of GPU memory. While a model loads it can be as large as the model, and falls when the \
-             mapping is given up.",
+            "Resident memory of each job's processes, mapped files included and shared pages counted in each. It comes on top of GPU memory. A few GiB for a server are normal; while a model loads it can be as large as the model, and falls when the mapping is given up.",
         )
         .when_empty("no job that is known by its class, or its processes cannot be seen")
         .wide(12)
@@ -195,8 +208,7 @@ fn now() -> Panel {
     let kind = of(&WORKLOAD_CAP_KIND).max(&["workload", "unit", "kind"]).only("> 0");
     Panel::table(Number::Own(112), "Jobs now", columns)
         .says(
-            "Every job that is known, with what it holds, may take and did take while it loaded. An empty cap has no \
-             bound in bytes or one that cannot be seen; a limit of a control group does not bind GPU memory.",
+            "Every job that is known, with what it holds, may take and did take while it loaded. Use up to the cap is normal. An empty cap has no bound in bytes or one that cannot be seen; a limit of a control group does not bind GPU memory.",
         )
         .when_empty("no job that is known by its class, or its processes cannot be seen")
         .digits(1)
@@ -215,8 +227,7 @@ fn caps() -> Panel {
     let committed = of(&CONTENTION_COMMITTED_RATIO).max(&[]);
     Panel::lines(Number::Linked(Place::Caps), "Caps against use", Lines::default())
         .says(
-            "What each job holds of the cap that it was given, and what all of them may take of the pool. Servers \
-             fill 85 to 100 % of theirs. Above 100 % the cap is none; a committed share above 100 % does not fit. \
+            "What each job holds of the cap that it was given, and what all of them may take of the pool. 85 to 100 % of a server's cap are normal. Above 100 % the cap is none; a committed share above 100 % does not fit. \
              Jobs without a cap in bytes are not here.",
         )
         .when_empty("no job has a cap in bytes that can be seen")
@@ -278,8 +289,7 @@ fn starts_and_ends() -> Panel {
     let lines = Lines { bars: true, ..Lines::default() };
     Panel::lines(Number::Linked(Place::StartsAndEnds), "Starts and ends", lines)
         .says(
-            "Jobs that began and ended, by what they were doing when they ended. An end while serving or idle is a \
-             stop; ends while starting, loading or warming, again and again, are a loop of restarts.",
+            "Jobs that began and ended, by what they were doing when they ended. None for hours is normal, and an end while serving or idle is a stop; ends while starting, loading or warming, again and again, are a loop of restarts.",
         )
         .when_empty("no job began or ended in this time")
         .wide(8)
@@ -301,7 +311,7 @@ fn groups() -> Panel {
 
 fn processes() -> Panel {
     Panel::lines(Number::Own(117), "Processes by job", Lines::default())
-        .says("Processes of each job. A server has one to a handful, a build a handful for each CPU. 0 after the last has ended.")
+        .says("Processes of each job. One to a handful are normal for a server, dozens for a build. 0 after the last has ended.")
         .when_empty("no job that is known by its class, or its processes cannot be seen")
         .wide(8)
         .coloured(classes())
@@ -309,21 +319,26 @@ fn processes() -> Panel {
 }
 
 fn attribution() -> Panel {
-    let held = of(&GPU_PROCESSES_MEMORY_BYTES).sum(&[]);
     let told = of(&POOL_ATTRIBUTION).max(&["state"]).only("== 1");
+    // A figure of the whole box in the row of its state.
+    let beside = |figure: Query| Query {
+        text: format!("({}) * on () group_left {}", told.text, figure.text),
+        ..figure
+    };
     let columns = vec![
         Column::label("state", "How far to trust who holds what"),
         Column::values(1, "Charged to GPU processes"),
+        Column::values(2, "GPU processes"),
     ];
-    let held = Query { text: format!("{} * on () group_left {}", told.text, held.text), ..held };
     Panel::table(Number::Own(118), "Attribution", columns)
         .says(
             "How far the account of GPU memory can be trusted. Complete is normal; estimated where the driver keeps \
              page pools; hidden in a container without the host's pids.",
         )
         .when_empty("the box does not answer")
-        .wide(8)
+        .wide(7)
         .digits(1)
-        .shows(told, "")
-        .shows(held, "")
+        .shows(told.clone(), "")
+        .shows(beside(of(&GPU_PROCESSES_MEMORY_BYTES).sum(&[])), "")
+        .shows(beside(of(&GPU_PROCESSES).sum(&[])), "")
 }

@@ -7,7 +7,7 @@ use super::super::super::verdict::{Mapping, Rank, source};
 use crate::catalog::links::Panel as Place;
 use crate::catalog::metrics::{
     BOOT_TIMESTAMP_SECONDS, BOOT_UNCLEAN, EXPORTER_BUILD_INFO, GPU_DRIVER_INFO, GPU_INFO,
-    LANE_LAST_TICK_TIMESTAMP_SECONDS, LANE_MISSED_TICKS_TOTAL, LANE_TICKS_TOTAL, MACHINE_INFO,
+    GPU_MEMORY_SHARING, LANE_LAST_TICK_TIMESTAMP_SECONDS, LANE_MISSED_TICKS_TOTAL, MACHINE_INFO,
     NVIDIA_DRIVER_INFO, PROCESS_CPU_SECONDS_TOTAL, PROCESS_OPEN_FDS, PROCESS_RESIDENT_MEMORY_BYTES,
     PROCESS_THREADS, READING_MISSING, SOURCE_DURATION_SECONDS, SOURCE_ERRORS_TOTAL,
     VM_SETTINGS_INFO,
@@ -16,10 +16,14 @@ use crate::catalog::metrics::{
 pub(super) fn shelves() -> Vec<Shelf> {
     vec![
         Shelf::Title("Exporter and machine"),
-        Shelf::Panels(12, vec![sources(), missing(), super::heat::unreachable().wide(8)]),
-        Shelf::Panels(7, vec![lanes(), durations(), cost(), booted(), unclean()]),
+        Shelf::Panels(12, vec![sources(), missing(), lanes()]),
+        Shelf::Panels(
+            7,
+            vec![durations(), cost(), super::heat::unreachable(), booted(), unclean()],
+        ),
         Shelf::Panels(4, vec![machine()]),
-        Shelf::Panels(4, vec![settings(), gpu()]),
+        Shelf::Panels(4, vec![gpu()]),
+        Shelf::Panels(4, vec![settings()]),
     ]
 }
 
@@ -58,10 +62,9 @@ fn lanes() -> Panel {
              for slow and processes. A lane that grows older has a source that hangs.",
         )
         .when_empty("the box does not answer")
-        .wide(6)
+        .wide(8)
         .shows(age, "{{lane}}")
-        .draws(of(&LANE_MISSED_TICKS_TOTAL).increase().sum(&[]), "missed", colour::VERMILION)
-        .compares(of(&LANE_TICKS_TOTAL).rate().sum(&[]), "rounds a second", colour::RATED)
+        .marks(of(&LANE_MISSED_TICKS_TOTAL).increase().sum(&[]), "missed", colour::VERMILION)
 }
 
 fn durations() -> Panel {
@@ -73,7 +76,7 @@ fn durations() -> Panel {
         .when_empty("the box does not answer")
         .wide(6)
         .shows(of(&SOURCE_DURATION_SECONDS).max(&["source"]).top(5), "{{source}}")
-        .draws(of(&SOURCE_ERRORS_TOTAL).increase().sum(&[]), "errors", colour::VERMILION)
+        .marks(of(&SOURCE_ERRORS_TOTAL).increase().sum(&[]), "errors", colour::VERMILION)
 }
 
 fn cost() -> Panel {
@@ -88,11 +91,12 @@ fn cost() -> Panel {
 }
 
 fn booted() -> Panel {
-    Panel::tile(154, "Booted", Tile::default())
-        .says("When the machine booted. A time within the last hour that nobody asked for is a crash.")
+    Panel::tile(154, "Booted", Tile { plain: true })
+        .says("When the machine booted. Weeks ago is normal; a time within the last hour that nobody asked for is a crash.")
         .when_empty("the box does not answer")
         .wide(3)
         .shows(of(&BOOT_TIMESTAMP_SECONDS).max(&[]).ago(), "booted")
+        .stepped(&[(None, colour::TEXT)])
 }
 
 fn unclean() -> Panel {
@@ -127,8 +131,7 @@ fn machine() -> Panel {
     let exporter = of(&EXPORTER_BUILD_INFO).now().renamed("version", "exporter");
     Panel::table(Number::Own(156), "Machine", columns)
         .says(
-            "What the box is and runs. Some slow states depend on firmware and driver alone. Boxes of one fleet \
-             should agree; drivers from 580 on are seen on these machines.",
+            "What the box is and runs. Some slow states depend on firmware and driver alone. Drivers from 580 on and a kernel of NVIDIA's are normal; boxes of one fleet should agree.",
         )
         .when_empty("the box does not answer")
         .shows(of(&MACHINE_INFO).max(&[INSTANCE, "product", "firmware", "kernel", "os"]), "")
@@ -148,11 +151,9 @@ fn settings() -> Panel {
         [INSTANCE, "swappiness", "min_free_bytes", "overcommit_memory", "transparent_hugepage"];
     Panel::table(Number::Own(157), "Memory settings", columns)
         .says(
-            "Settings of the kernel that decide how the pool behaves. 60, 45 MB, 0 and madvise are what these \
-             machines come with; owners often set swappiness to 10.",
+            "Settings of the kernel that decide how the pool behaves. 60, 45 MB, 0 and madvise are normal, for these machines come with them; owners often set swappiness to 10.",
         )
         .when_empty("the box does not answer")
-        .wide(12)
         .shows(of(&VM_SETTINGS_INFO).max(&labels), "")
 }
 
@@ -162,16 +163,17 @@ fn gpu() -> Panel {
         Column::label("name", "Name"),
         Column::label("vbios", "Firmware"),
         Column::label("addressing_mode", "Addressing"),
+        Column::label("state", "Memory"),
         Column::label("via", "Asked through"),
         Column::label("cuda", "CUDA"),
     ];
     Panel::table(Number::Own(158), "GPU", columns)
         .says(
-            "What the GPU is, and through what it is asked. NVML is normal; nvidia_smi is the way out where the \
+            "What the GPU is, whether it shares the pool, and through what it is asked. NVML is normal; nvidia_smi is the way out where the \
              library cannot be loaded, and costs more.",
         )
         .when_empty("no GPU, or no answer")
-        .wide(12)
         .shows(of(&GPU_INFO).gpu().max(&[INSTANCE, "gpu", "name", "vbios", "addressing_mode"]), "")
+        .shows(of(&GPU_MEMORY_SHARING).gpu().max(&[INSTANCE, "gpu", "state"]).only("== 1"), "")
         .shows(of(&GPU_DRIVER_INFO).max(&[INSTANCE, "via", "cuda"]), "")
 }

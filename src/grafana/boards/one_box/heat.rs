@@ -3,20 +3,22 @@
 use super::super::super::colour;
 use super::super::super::panel::{Lines, Number, Panel, Shelf};
 use super::super::super::query::{Query, of};
-use super::super::super::verdict::{Rank, called, throttle};
+use super::super::super::verdict::{Rank, called, faint, throttle};
 use crate::catalog::links::Panel as Place;
 use crate::catalog::metrics::{
-    BOARD_TEMPERATURE_CELSIUS, BOARD_TEMPERATURE_MAX_CELSIUS, GPU_CLOCK_CAP_HERTZ, GPU_CLOCK_HERTZ,
-    GPU_CLOCK_LEARNED_HERTZ, GPU_CLOCK_MAX_HERTZ, GPU_EVENT_REASON, GPU_EVENT_REASON_SECONDS_TOTAL,
-    GPU_POWER_MAX_WATTS, GPU_POWER_WATTS, GPU_SM_CLOCK_MIN_HERTZ, GPU_TEMPERATURE_CELSIUS,
-    GPU_TEMPERATURE_MARGIN_CELSIUS, GPU_UTILIZATION_RATIO, MODULE_BUDGET_USED_WATTS,
-    MODULE_ENERGY_JOULES_TOTAL, MODULE_POWER_LIMIT_WATTS, MODULE_PROCHOT, POWER_THRESHOLD_WATTS,
-    TEMPERATURE_THRESHOLD_CELSIUS, THROTTLE_BASELINE_HERTZ, THROTTLE_CLOCK_LOST_RATIO,
-    THROTTLE_EPISODES_TOTAL, THROTTLE_SECONDS_TOTAL, THROTTLE_SIGNATURE, THROTTLE_THERMAL_RATIO,
-    THROTTLE_UNREACHABLE, ZONE_TEMPERATURE_CELSIUS, ZONE_TRIP_CELSIUS,
+    BOARD_TEMPERATURE_CELSIUS, BOARD_TEMPERATURE_MAX_CELSIUS, GPU_CLOCK_CAP_CHANGES_TOTAL,
+    GPU_CLOCK_CAP_HERTZ, GPU_CLOCK_HERTZ, GPU_CLOCK_LEARNED_HERTZ, GPU_CLOCK_MAX_HERTZ,
+    GPU_EVENT_REASON, GPU_EVENT_REASON_SECONDS_TOTAL, GPU_POWER_MAX_WATTS, GPU_POWER_WATTS,
+    GPU_SM_CLOCK_MIN_HERTZ, GPU_TEMPERATURE_CELSIUS, GPU_TEMPERATURE_MARGIN_CELSIUS,
+    GPU_UTILIZATION_RATIO, MODULE_BUDGET_USED_WATTS, MODULE_ENERGY_JOULES_TOTAL,
+    MODULE_POWER_LIMIT_WATTS, MODULE_PROCHOT, POWER_THRESHOLD_WATTS, TEMPERATURE_THRESHOLD_CELSIUS,
+    THROTTLE_BASELINE_HERTZ, THROTTLE_CLOCK_LOST_RATIO, THROTTLE_EPISODES_TOTAL,
+    THROTTLE_SECONDS_TOTAL, THROTTLE_SIGNATURE, THROTTLE_THERMAL_RATIO, THROTTLE_UNREACHABLE,
+    ZONE_TEMPERATURE_CELSIUS, ZONE_TRIP_CELSIUS,
 };
-use crate::model::gpu::ClockKind;
+use crate::model::gpu::{ClockKind, EventReason};
 use crate::model::pool::Window;
+use crate::model::throttle::CapChange;
 
 const MINUTE: &str = Window::OneMinute.as_str();
 
@@ -36,14 +38,14 @@ pub(super) fn power() -> Panel {
     let most = of(&GPU_POWER_MAX_WATTS).gpu().is("window", MINUTE).max(&[]);
     Panel::lines(Number::Linked(Place::Power), "GPU power", Lines::default())
         .says(
-            "Power of the GPU alone. A plateau of 80 to 100 W for hours is what the platform sustains; the 240 W \
-             of the supply are for the whole box and are never reached by the GPU. Decoding draws 30 to 50 W. \
+            "Power of the GPU alone. A plateau of 80 to 100 W for hours is normal, for that is what the platform sustains; the 240 W \
+             of the supply are for the whole box and are never reached by the GPU. So are 30 to 50 W while decoding. \
              Busy under 30 W means waiting or a supply that does not deliver.",
         )
         .when_empty("no GPU, or it does not tell its power (see What cannot be read)")
         .wide(8)
-        .draws(of(&GPU_POWER_WATTS).gpu().max(&[]), "GPU", colour::GPU)
         .draws(most, "GPU, most of 1 min", colour::ORANGE)
+        .draws(of(&GPU_POWER_WATTS).gpu().max(&[]), "GPU", colour::GPU)
         .compares(power_line("gpu", "sustained"), "sustained", colour::EXPECTED)
         .compares(power_line("supply", "rated"), "supply rated", colour::RATED)
 }
@@ -65,21 +67,24 @@ pub(super) fn temperature() -> Panel {
 
 pub(super) fn clock() -> Panel {
     let least = of(&GPU_SM_CLOCK_MIN_HERTZ).gpu().is("window", MINUTE).min(&[]);
+    let changes = of(&GPU_CLOCK_CAP_CHANGES_TOTAL).gpu();
+    let lost = changes.is("change", CapChange::Lost.as_str()).increase().sum(&[]);
     Panel::lines(Number::Linked(Place::Clock), "SM clock", Lines::default())
         .says(
-            "The SM clock, which throttling lowers. Busy boxes run at 2.0 to 2.5 GHz of 3.0. The cap (nvidia-smi \
+            "The SM clock, which throttling lowers. 2.0 to 2.5 GHz of 3.0 are normal for busy boxes. The cap (nvidia-smi \
              -lgc) is inferred from a clock that stays at one value, for no query tells it. Learned is the \
              highest under load; under 1 GHz while busy is a fault unless it is capped so.",
         )
         .when_empty("no GPU, or it does not tell its clock (see What cannot be read)")
         .wide(8)
         .digits(2)
-        .draws(sm(of(&GPU_CLOCK_HERTZ)).max(&[]), "SM", colour::GPU)
         .draws(least, "SM, least of 1 min", colour::ORANGE)
+        .draws(sm(of(&GPU_CLOCK_HERTZ)).max(&[]), "SM", colour::GPU)
         .compares(of(&GPU_CLOCK_CAP_HERTZ).gpu().min(&[]), "cap", colour::LIMIT)
         .compares(of(&GPU_CLOCK_LEARNED_HERTZ).gpu().min(&[]), "learned", colour::GREEN)
         .compares(of(&THROTTLE_BASELINE_HERTZ).gpu().min(&[]), "this job at first", colour::BLUE)
         .compares(sm(of(&GPU_CLOCK_MAX_HERTZ)).max(&[]), "highest", colour::RATED)
+        .marks(lost, "caps lost", colour::YELLOW)
 }
 
 pub(super) fn shelves() -> Vec<Shelf> {
@@ -106,10 +111,11 @@ fn states() -> Panel {
             "GPU {{gpu}} signature",
         )
         .called(throttle().mappings())
-        .called(vec![called(0, Rank::Good, "no"), called(1, Rank::Watch, "signature")])
+        .called(vec![faint("0"), called(1, Rank::Watch, "signature")])
 }
 
 fn reasons() -> Panel {
+    let reasons = of(&GPU_EVENT_REASON).gpu().is_not("reason", EventReason::Idle.as_str());
     Panel::states(Number::Own(131), "Reasons that hold the clock")
         .says(
             "Event reasons that NVIDIA's driver states. Idle on an idle GPU and the software power cap under full \
@@ -118,8 +124,8 @@ fn reasons() -> Panel {
         )
         .when_empty("the driver states no reasons")
         .wide(12)
-        .shows(of(&GPU_EVENT_REASON).gpu().max(&["reason"]).only("== 1"), "{{reason}}")
-        .called(vec![called(1, Rank::Watch, "holds")])
+        .shows(reasons.max(&["reason"]), "{{reason}}")
+        .called(vec![faint("0"), called(1, Rank::Watch, "holds")])
 }
 
 fn zones() -> Panel {
@@ -165,7 +171,7 @@ fn utilization() -> Panel {
     let lines = Lines { share: true, ..Lines::default() };
     Panel::lines(Number::Own(133), "GPU utilization", lines)
         .says(
-            "Share of time in which a kernel ran. 96 % is what a busy GB10 says, whatever it gets done: judge it \
+            "Share of time in which a kernel ran. 96 % is normal for a busy GB10, whatever it gets done: judge it \
              beside power and clock.",
         )
         .when_empty("no GPU, or it does not tell its utilization")
@@ -206,7 +212,7 @@ fn margins() -> Panel {
         .when_empty("no GPU, or it does not tell its margin")
         .wide(8)
         .draws(of(&GPU_TEMPERATURE_MARGIN_CELSIUS).gpu().min(&[]), "margin", colour::GPU)
-        .draws(begun.sum(&[]), "episodes begun", colour::ORANGE)
+        .marks(begun.sum(&[]), "episodes begun", colour::ORANGE)
 }
 
 fn rails() -> Panel {
@@ -234,13 +240,13 @@ fn rails() -> Panel {
 
 /// States that cannot be told for want of an input.
 pub(super) fn unreachable() -> Panel {
-    Panel::states(Number::Own(137), "Throttle states that cannot be told")
+    Panel::states(Number::Own(137), "States that cannot be told")
         .says(
             "A state is listed while an input that it needs is missing: it can then not be reached, whatever the \
              GPU does. Empty is normal; the reason is in What cannot be read.",
         )
         .when_empty("every state can be told")
-        .wide(12)
+        .wide(6)
         .shows(of(&THROTTLE_UNREACHABLE).gpu().max(&["state", "input"]), "{{state}}: no {{input}}")
         .called(vec![called(1, Rank::Untold, "cannot be told")])
 }

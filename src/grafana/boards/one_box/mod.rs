@@ -6,6 +6,7 @@ mod now;
 mod pool;
 mod pressure;
 
+pub(super) use pool::parts;
 pub(super) use pressure::{messages, stalls, swap_and_reclaim};
 
 use super::super::panel::{Dashboard, Shelf};
@@ -14,19 +15,17 @@ use crate::catalog::links::Board;
 
 pub(in crate::grafana) fn dashboard() -> Dashboard {
     let verdicts = vec![
-        tiles::pool_verdict(100).wide(3),
-        tiles::pressure_verdict(101).wide(3),
-        tiles::contention_verdict(102).wide(3),
-        tiles::throttle_verdict(103).wide(3),
-        tiles::headroom(104).wide(3),
-        tiles::safe_to_start(105).wide(3),
-        tiles::firing(106).wide(3),
-        tiles::exporter(107).wide(3),
+        tiles::pool_verdict(100),
+        tiles::throttle_verdict(101),
+        tiles::contention_verdict(102),
+        tiles::pressure_verdict(103),
+        tiles::safe_to_start(104),
+        tiles::firing(105),
     ];
     let mut shelves = vec![
         Shelf::Panels(3, verdicts),
         Shelf::Panels(5, vec![tiles::verdicts(108, 24)]),
-        Shelf::Panels(9, vec![pool::parts(), pool::headroom()]),
+        Shelf::Panels(10, vec![pool::parts(), pool::headroom()]),
         Shelf::Panels(3, now::tiles()),
         Shelf::Panels(8, vec![heat::power(), heat::temperature(), heat::clock()]),
     ];

@@ -10,13 +10,13 @@ use crate::catalog::metrics::{
     POOL_EXHAUSTION_SECONDS, POOL_FALL_MAX_BYTES, POOL_FLUSHABLE_BYTES, POOL_FREE_BYTES,
     POOL_FREE_MIN_BYTES, POOL_HEADROOM_BYTES, POOL_IDLE_REMAINDER_BYTES, POOL_PINNED_BYTES,
     POOL_RESERVE_BYTES, POOL_SEGMENT_BYTES, POOL_SIZE_BYTES, POOL_UNACCOUNTED_BYTES,
-    POOL_USED_BYTES,
+    POOL_USED_BYTES, SWAP_FREE_BYTES, SWAP_SIZE_BYTES,
 };
 use crate::model::pool::{Reader, Segment, Window};
 use crate::model::sharing::Holder;
 
 /// The parts, those that are in use from the bottom up and what is free on top.
-pub(super) fn parts() -> Panel {
+pub(in crate::grafana) fn parts() -> Panel {
     const ORDER: [(Segment, &str); Segment::ALL.len()] = [
         (Segment::Unaccounted, "unaccounted (GPU)"),
         (Segment::Anonymous, "programs"),
@@ -63,14 +63,14 @@ pub(super) fn headroom() -> Panel {
         .says(
             "What is left above the reserve, by the figure that a reader goes by: available (newer vLLM, \
              llama.cpp) and free (CUDA itself). The least of the last minute shows falls between two scrapes. \
-             Below 0 the reserve is broken into. Comfort is a mark, not a limit.",
+             Below 0 the reserve is broken into. Under the mark of comfort is normal on a full box.",
         )
         .when_empty("the box does not answer")
         .wide(12)
         .digits(1)
+        .draws(least.less(&reserve), "available, least of 1 min", colour::ORANGE)
         .draws(of_reader(Reader::Available).min(&[]), "available", colour::AVAILABLE)
         .draws(of_reader(Reader::Free).min(&[]), "free (CUDA)", colour::FREE)
-        .draws(least.less(&reserve), "available, least of 1 min", colour::ORANGE)
         .compares(of(&POOL_COMFORT_BYTES).min(&[]), "comfort", colour::RATED)
         .compares(reserve.clone().less(&reserve), "reserve", colour::LIMIT)
 }
@@ -96,8 +96,8 @@ fn free_and_available() -> Panel {
         .draws(of(&POOL_AVAILABLE_BYTES).sum(&[]), "available", colour::AVAILABLE)
         .draws(of(&POOL_FREE_BYTES).sum(&[]), "free", colour::FREE)
         .draws(of(&CUDA_BLIND_BYTES).sum(&[]), "gap: CUDA does not see it", colour::ORANGE)
-        .draws(of(&POOL_FLUSHABLE_BYTES).sum(&[]), "flushable", colour::CACHE)
-        .draws(of(&CUDA_FREE_BYTES).sum(&[]), "CUDA free", colour::GPU)
+        .compares(of(&POOL_FLUSHABLE_BYTES).sum(&[]), "flushable", colour::CACHE)
+        .compares(of(&CUDA_FREE_BYTES).sum(&[]), "CUDA free", colour::GPU)
         .compares(of(&POOL_USED_BYTES).sum(&[]), "used", colour::RATED)
 }
 
@@ -115,11 +115,11 @@ fn fragmentation() -> Panel {
             (r"/^2MiB/".to_owned(), colour::SKY),
             (r"/^4MiB/".to_owned(), colour::BLUE),
             (r"/^16MiB/".to_owned(), colour::ORANGE),
-            (r"/^32MiB/".to_owned(), colour::VERMILION),
+            (r"/^32MiB/".to_owned(), colour::YELLOW),
         ])
         .shows(of(&POOL_CONTIGUOUS_FREE_BYTES).sum(&["block"]), "{{block}} and more")
         .compares(of(&POOL_FREE_BYTES).sum(&[]), "free", colour::FREE)
-        .draws(failed, "compactions that fail", colour::GREY)
+        .marks(failed, "compactions that fail", colour::VERMILION)
 }
 
 fn falls() -> Panel {
@@ -143,8 +143,7 @@ fn holders() -> Panel {
     Panel::lines(Number::Own(121), "Who holds the unaccounted part", lines)
         .says(
             "What no counter of the kernel claims, by who holds it: processes by the driver's own figures, the \
-             driver's page pools (drivers from 590.44 on, only with evidence), nobody that is known. An idle box \
-             has 1 to 3 GiB of unknown.",
+             driver's page pools (drivers from 590.44 on, only with evidence), nobody that is known. 1 to 3 GiB of unknown are normal on an idle box.",
         )
         .when_empty("no GPU that shares the pool, or its processes cannot be seen")
         .wide(8)
@@ -184,9 +183,10 @@ fn exhaustion() -> Panel {
 
 /// What reclaim may not touch.
 pub(super) fn pinned() -> Panel {
-    Panel::lines(Number::Own(124), "Pinned", Lines::default())
+    let swapped = of(&SWAP_SIZE_BYTES).sum(&[]).less(&of(&SWAP_FREE_BYTES).sum(&[]));
+    Panel::lines(Number::Own(124), "Pinned and swapped", Lines::default())
         .says(
-            "Pages that reclaim may not touch. The kinds overlap. Some ten MiB are normal; more is a program \
+            "Pages that reclaim may not touch, and what is in swap. The kinds overlap. Some ten MiB pinned and some hundred swapped are normal; more is a program \
              that locks memory, and memory that a driver pins for its device is not among it.",
         )
         .when_empty("the box does not answer")
@@ -196,4 +196,5 @@ pub(super) fn pinned() -> Panel {
             ("/^unevictable/".to_owned(), colour::BLUE),
         ])
         .shows(of(&POOL_PINNED_BYTES).sum(&["kind"]), "{{kind}}")
+        .draws(swapped, "swapped out", colour::PURPLE)
 }

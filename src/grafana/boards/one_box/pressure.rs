@@ -10,8 +10,9 @@ use crate::catalog::metrics::{
     KERNEL_MESSAGES_TOTAL, MEMORY_ALLOCATION_STALLS_TOTAL, MEMORY_CACHE_DROPS_TOTAL,
     MEMORY_COMPACTIONS_TOTAL, MEMORY_MAJOR_FAULTS_TOTAL, MEMORY_OOM_KILLS_TOTAL,
     MEMORY_RECLAIM_BYTES_TOTAL, MEMORY_REFAULTS_TOTAL, MEMORY_SWAP_IN_BYTES_TOTAL,
-    MEMORY_SWAP_OUT_BYTES_TOTAL, PRESSURE_STALL_SECONDS_TOTAL,
+    MEMORY_SWAP_OUT_BYTES_TOTAL, PRESSURE_STALL_SECONDS_TOTAL, SOURCE_STATE,
 };
+use crate::model::source::{Source, SourceState};
 
 pub(super) fn shelves() -> Vec<Shelf> {
     vec![
@@ -105,13 +106,16 @@ fn allocation() -> Panel {
 /// What the kernel and the driver say.
 pub(in crate::grafana) fn messages(width: u32) -> Panel {
     let lines = Lines { bars: true, ..Lines::default() };
+    let log = Source::KernelLog.as_str();
+    let unread = of(&SOURCE_STATE).is("source", log).is_not("state", SourceState::Ok.as_str());
     Panel::lines(Number::Linked(Place::KernelMessages), "What the kernel and the driver say", lines)
         .says(
             "Messages by kind, and processes killed for want of memory. None is normal; some lines of \
              driver no memory while a model loads are normal, too, and a burst while jobs serve is not. Xid 13 and \
-             31 are an application's own faults. n/a while the kernel's log cannot be read: see Exporter.",
+             31 are an application's own faults. Where the log is not read there are no messages, which proves nothing: \
+             the dashed line says so.",
         )
-        .when_empty("n/a: the kernel's log cannot be read (see Sources), or no answer")
+        .when_empty("no answer")
         .wide(width)
         .coloured(vec![
             ("/^driver_no_memory/".to_owned(), colour::SKY),
@@ -123,7 +127,8 @@ pub(in crate::grafana) fn messages(width: u32) -> Panel {
         .shows(of(&GPU_XID_ERRORS_TOTAL).increase().sum(&["xid"]).only("> 0"), "Xid {{xid}} by NVML")
         .draws(of(&MEMORY_OOM_KILLS_TOTAL).increase().sum(&[]), "killed for want of memory", colour::VERMILION)
         .draws(no_memory("serving"), "no memory while serving", colour::PURPLE)
-        .draws(of(&KERNEL_MESSAGES_LOST_TOTAL).increase().sum(&[]), "lines lost", colour::GREY)
+        .draws(of(&KERNEL_MESSAGES_LOST_TOTAL).increase().sum(&[]), "lines lost", colour::BLUE)
+        .compares(unread.max(&[]), "1: the log is not read", colour::GREY)
 }
 
 fn no_memory(during: &str) -> super::super::super::query::Query {
