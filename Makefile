@@ -25,7 +25,8 @@ bench: tools
 docs:
 	UPDATE=1 $(CARGO) test --test generated --test rules --test alerts
 
-# Pictures of every view for people, below target/pictures and docs/pictures.
+# Pictures of every view for people, below target/pictures and docs/pictures. The dashboards are drawn by
+# the program that PREVIEW names.
 pictures: tools
 	tests/pictures.sh
 

@@ -324,6 +324,9 @@ fn nothing_points_outside_the_project() {
         "tests/captures",
         "deploy/systemd",
         "deploy/prometheus",
+        "grafana",
+        "grafana/provisioning/dashboards",
+        "grafana/provisioning/datasources",
     ] {
         let path = root().join(extra);
         if path.is_dir() {

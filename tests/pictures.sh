@@ -1,6 +1,6 @@
 #!/bin/sh
 # Pictures of what a person sees: the landing page and the terminal views, into target/pictures; the two of
-# the README into docs/pictures.
+# the README, and the dashboards where PREVIEW names a program that draws them, into docs/pictures.
 # Needs chromium; it draws the terminal's colours through aha, which it fetches.
 set -eu
 cd "$(dirname "$0")/.."
@@ -76,3 +76,4 @@ shot correlate "file://$work/correlate.html" 1160 1000
 shot correlate-svg "file://$work/run.svg" 1000 1100
 cp "$pictures/page.png" "$pictures/status.png" docs/pictures/
 ls -l "$pictures"
+tests/dashboards_draw.sh "$binary"

@@ -118,7 +118,6 @@ fn boxes() -> Panel {
              what it runs. Fine and sky blue are normal, and one version of each kind in a fleet. A box without figures does not answer.",
         )
         .when_empty("no box is scraped")
-        .digits(1)
         .shows(worst(by), "")
         .shows(of(&POOL_HEADROOM_BYTES).is("reader", available).min(by), "")
         .shows(of(&BOARD_TEMPERATURE_CELSIUS).max(by), "")

@@ -2,7 +2,7 @@
 
 use super::super::colour;
 use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf};
-use super::super::query::{INSTANCE, alerts, of};
+use super::super::query::{INSTANCE, Query, alerts, of};
 use super::one_box::{messages, parts, stalls, swap_and_reclaim};
 use super::tiles;
 use super::workloads::classes;
@@ -35,7 +35,7 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
         shelves: vec![
             Shelf::Panels(3, verdicts),
             Shelf::Panels(6, vec![tiles::verdicts(108, 16), firing()]),
-            Shelf::Panels(9, vec![minutes(), parts().wide(8).own(115), holders()]),
+            Shelf::Panels(9, vec![minutes(), parts().wide(10).own(115), holders()]),
             Shelf::Panels(7, vec![heat(), power(), swap_and_reclaim(6).own(112), stalls(6)]),
             Shelf::Panels(6, vec![messages(24).own(113)]),
         ],
@@ -65,7 +65,7 @@ fn minutes() -> Panel {
              from 20 GiB to nothing within ten seconds has been seen.",
         )
         .when_empty("no answer in this time: choose a longer one that ends before the silence")
-        .wide(8)
+        .wide(7)
         .digits(1)
         .draws(of(&POOL_AVAILABLE_BYTES).min(&[]), "available", colour::AVAILABLE)
         .draws(least, "available, least of 1 min", colour::ORANGE)
@@ -76,18 +76,20 @@ fn minutes() -> Panel {
 fn holders() -> Panel {
     let gpu = of(&WORKLOAD_GPU_MEMORY_BYTES).sum(&["workload", "unit"]);
     let resident = of(&WORKLOAD_RESIDENT_BYTES).sum(&["workload", "unit"]);
+    // The sum, and of jobs that have only one of them that.
+    let held = Query { text: format!("{} + {}", gpu.text, resident.text), ..gpu.clone() };
+    let held = held.or(&gpu).or(&resident);
     let lines = Lines { stacked: true, ..Lines::default() };
     Panel::lines(Number::Own(110), "Who holds it", lines)
         .says(
-            "GPU memory of each job, and resident memory of each on top. Flat is normal for servers that have \
+            "GPU memory and resident memory of each job together. Flat is normal for servers that have \
              settled. What grew before the fall is what to stop.",
         )
         .when_empty("no job that is known by its class, or its processes cannot be seen")
-        .wide(8)
+        .wide(7)
         .digits(1)
         .coloured(classes())
-        .shows(gpu, "{{workload}} {{unit}}, GPU")
-        .shows(resident, "{{workload}} {{unit}}, resident")
+        .shows(held, "{{workload}} {{unit}}")
 }
 
 fn heat() -> Panel {

@@ -17,7 +17,7 @@ pub(super) fn shelves() -> Vec<Shelf> {
 }
 
 fn steps() -> Panel {
-    let slow = of(&TRAIN_LOST_SECONDS_TOTAL).increase().sum(&[]);
+    let lost = of(&TRAIN_LOST_SECONDS_TOTAL).rate().sum(&[]);
     Panel::lines(Number::Linked(Place::TrainingSteps), "Time that a step takes", Lines::default())
         .says(
             "The median step of the last minute against the run's own first steady minutes. Up to a sixth longer is \
@@ -28,7 +28,7 @@ fn steps() -> Panel {
         .coloured(vec![("/own pace$/".to_owned(), colour::RATED)])
         .shows(of(&TRAIN_STEP_SECONDS).max(&["run"]), "{{run}}")
         .shows(of(&TRAIN_STEP_BASELINE_SECONDS).max(&["run"]), "{{run}}, own pace")
-        .draws(slow, "time lost", colour::ORANGE)
+        .draws(lost, "share of time lost", colour::ORANGE)
 }
 
 fn pace() -> Panel {

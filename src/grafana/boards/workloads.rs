@@ -77,7 +77,7 @@ fn heavy() -> Panel {
 }
 
 fn uncapped() -> Panel {
-    Panel::tile(103, "Unbounded jobs", Tile::default())
+    Panel::tile(103, "Unbounded", Tile::default())
         .says("Jobs that hold something and that nothing bounds. One beside small capped ones is normal; trainers have none.")
         .when_empty("the box does not answer, or its jobs cannot be seen")
         .shows(of(&CONTENTION_UNCAPPED_JOBS).max(&[]), "uncapped")
@@ -134,7 +134,7 @@ fn view() -> Panel {
             "How much of the box's processes can be seen. Full is normal. In a container without the host's pids \
              jobs are in another namespace, and this dashboard knows nothing of them.",
         )
-        .when_empty("the box does not answer")
+        .when_empty("n/a: processes are not read")
         .shows(query.max(&[]), "view")
         .called(mappings.collect())
 }
@@ -197,13 +197,13 @@ fn now() -> Panel {
         Column::label("workload", "Class"),
         Column::label("unit", "Unit"),
         Column::values(0, "Does").states(phase().mappings()).wide(110),
-        Column::values(1, "GPU memory"),
-        Column::values(2, "Resident"),
-        Column::values(3, "Swapped"),
-        Column::values(4, "Cap"),
-        Column::label("kind", "Bounded by"),
-        Column::values(6, "Beyond its cap"),
-        Column::values(7, "Load peak"),
+        Column::values(1, "GPU memory").wide(105),
+        Column::values(2, "Resident").wide(95),
+        Column::values(3, "Swapped").wide(90),
+        Column::values(4, "Cap").wide(85),
+        Column::label("kind", "Bounded by").wide(130),
+        Column::values(6, "Beyond it").wide(90),
+        Column::values(7, "Load peak").wide(95),
     ];
     let kind = of(&WORKLOAD_CAP_KIND).max(&["workload", "unit", "kind"]).only("> 0");
     Panel::table(Number::Own(112), "Jobs now", columns)
@@ -211,7 +211,6 @@ fn now() -> Panel {
             "Every job that is known, with what it holds, may take and did take while it loaded. Use up to the cap is normal. An empty cap has no bound in bytes or one that cannot be seen; a limit of a control group does not bind GPU memory.",
         )
         .when_empty("no job that is known by its class, or its processes cannot be seen")
-        .digits(1)
         .shows(phase().worst(JOB), "")
         .shows(by_job(&WORKLOAD_GPU_MEMORY_BYTES), "")
         .shows(by_job(&WORKLOAD_RESIDENT_BYTES), "")
@@ -326,18 +325,17 @@ fn attribution() -> Panel {
         ..figure
     };
     let columns = vec![
-        Column::label("state", "How far to trust who holds what"),
-        Column::values(1, "Charged to GPU processes"),
-        Column::values(2, "GPU processes"),
+        Column::label("state", "Account"),
+        Column::values(1, "GPU memory"),
+        Column::values(2, "Processes"),
     ];
-    Panel::table(Number::Own(118), "Attribution", columns)
+    Panel::table(Number::Own(118), "How sure it is who holds what", columns)
         .says(
             "How far the account of GPU memory can be trusted. Complete is normal; estimated where the driver keeps \
              page pools; hidden in a container without the host's pids.",
         )
         .when_empty("the box does not answer")
         .wide(7)
-        .digits(1)
         .shows(told.clone(), "")
         .shows(beside(of(&GPU_PROCESSES_MEMORY_BYTES).sum(&[])), "")
         .shows(beside(of(&GPU_PROCESSES).sum(&[])), "")

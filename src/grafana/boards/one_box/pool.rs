@@ -196,5 +196,5 @@ pub(super) fn pinned() -> Panel {
             ("/^unevictable/".to_owned(), colour::BLUE),
         ])
         .shows(of(&POOL_PINNED_BYTES).sum(&["kind"]), "{{kind}}")
-        .draws(swapped, "swapped out", colour::PURPLE)
+        .draws(swapped, "in swap", colour::PURPLE)
 }

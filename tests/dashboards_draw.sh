@@ -1,0 +1,108 @@
+#!/bin/sh
+# Pictures of the dashboards, drawn from replayed scenarios: below docs/pictures, dark and light.
+#
+# PREVIEW is a program that draws a dashboard's JSON from a Prometheus:
+#   PREVIEW DASHBOARD.json --prom URL --out PICTURE --report REPORT.json --from MS --to MS --width PIXELS
+#           --theme dark|light --scrape TIME --var NAME=VALUE
+# Usage: dashboards_draw.sh BINARY [WIDTH [DIRECTORY]]
+set -eu
+cd "$(dirname "$0")/.."
+binary=$1
+width=${2:-1600}
+to=${3:-docs/pictures}
+[ -x "${PREVIEW:-}" ] || {
+    echo "pictures: the dashboards are not drawn: set PREVIEW to a program that draws a dashboard (tests/dashboards_draw.sh says how it is called)" >&2
+    exit 1
+}
+tools=$PWD/target/tools/bin
+work=$(mktemp -d)
+server=
+trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+mkdir -p "$to"
+# Times are fixed, so that a picture changes only when what it shows does.
+end=1780000000
+
+# fill SCENARIO INSTANCE INTERVAL: a box that was scraped until `end`.
+fill() {
+    "$binary" replay "tests/scenarios/$1.txt" --emit openmetrics --scrape-interval "$3" >"$work/replay"
+    last=$(awk '/^gb10_exporter_build_info/ { last = $NF } END { print last }' "$work/replay")
+    awk -v later="$(awk -v e="$end" -v l="$last" 'BEGIN { printf "%d", e - l }')" -v instance="$2" '
+        /^# EOF/ { print "# TYPE up gauge"
+                   for (n = 1; n <= scrapes; n++) print "up{" added "} 1 " at[n]
+                   print; next }
+        /^#/ { print; next }
+        { time = $NF + later; value = $(NF - 1)
+          if ($0 ~ /_timestamp_seconds/) value = sprintf("%.3f", value + later)
+          series = $0; sub(/ [^ ]+ [^ ]+$/, "", series)
+          added = "job=\"gb10\",instance=\"" instance "\""
+          if (series ~ /\{/) sub(/\{/, "{" added ",", series); else series = series "{" added "}"
+          if ($0 ~ /^gb10_exporter_build_info/) at[++scrapes] = time
+          print series " " value " " time }' "$work/replay" >"$work/scraped"
+    "$tools/promtool" tsdb create-blocks-from openmetrics "$work/scraped" "$work/data" >"$work/promtool.log" || {
+        cat "$work/promtool.log" >&2
+        exit 1
+    }
+}
+
+# draw BOARD INSTANCE FROM TO NAME: from and to in seconds before the end. A style for a series that is not
+# there is no fault, but would be marked in the picture: such styles are left out in a second round.
+draw() {
+    for theme in dark light; do
+        cp "$work/boards/gb10-$1.json" "$work/board.json"
+        for round in 1 2; do
+            "$PREVIEW" "$work/board.json" --prom "http://$address" --out "$to/$5-$theme.png" --report "$work/report.json" \
+                --from "$(((end - $3) * 1000))" --to "$(((end - $4) * 1000))" --width "$width" --theme "$theme" \
+                --scrape 15s --var "instance=$2" >"$work/drawn" 2>&1 || [ $? -eq 1 ] || { cat "$work/drawn" >&2; exit 1; }
+            [ $round -eq 2 ] || python3 - "$work/board.json" "$work/report.json" <<'END'
+import json, sys
+board, report = (json.load(open(path)) for path in sys.argv[1:])
+unused = {}
+for panel in report["panels"]:
+    for error in panel["errors"]:
+        if error.endswith("matches no field"):
+            unused.setdefault(panel["id"], []).append(error)
+for panel in board["panels"]:
+    def used(style):
+        matcher = style["matcher"]
+        text = "override %s %s matches" % (matcher["id"], json.dumps(matcher["options"]))
+        return not any(error.startswith(text) for error in unused.get(panel["id"], []))
+    if "fieldConfig" in panel:
+        panel["fieldConfig"]["overrides"] = [s for s in panel["fieldConfig"]["overrides"] if used(s)]
+json.dump(board, open(sys.argv[1], "w"))
+END
+        done
+        # Panels without data say why; anything else is a fault.
+        if grep '^ \|^FAIL [^#]' "$work/drawn" | grep -v 'no data$\|no finite sample\|body is empty on screen\|canvas is blank'; then
+            echo "pictures: $5-$theme: see above" >&2
+            exit 1
+        fi
+        echo "$to/$5-$theme.png: $(grep -c '^ok' "$work/drawn") panels painted, $(grep -c '^FAIL #' "$work/drawn") with nothing to show or a query without an answer"
+    done
+}
+
+"$binary" dashboards --dir "$work/boards" >"$work/log"
+fill full-and-healthy spark-1:10058 15s
+fill heat-costs-clock spark-2:10058 15s
+fill two-fight spark-3:10058 5s
+fill fourth-container spark-4:10058 1s
+fill training-slows-down spark-5:10058 15s
+fill power-not-delivered spark-6:10058 15s
+fill module-at-its-limit spark-7:10058 5s
+printf 'global: {}\n' >"$work/prometheus.yml"
+"$tools/prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" \
+    --storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:0 2>"$work/prometheus.log" &
+server=$!
+address=
+for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+    address=$(sed -n 's/.*Listening on.*address=\(127[0-9.:]*\).*/\1/p' "$work/prometheus.log")
+    [ -n "$address" ] && break
+    sleep 0.5
+done
+[ -n "$address" ] || { cat "$work/prometheus.log" >&2; exit 1; }
+draw box spark-1:10058 3600 0 box-full-and-healthy
+draw box spark-2:10058 7200 1800 box-throttle
+draw box spark-3:10058 1200 300 box-contention
+draw workloads spark-3:10058 1200 300 workloads-contention
+draw incident spark-4:10058 240 0 incident-exhaustion
+draw workloads spark-5:10058 4800 0 workloads-training
+draw fleet .+ 3600 300 fleet
