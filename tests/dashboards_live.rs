@@ -22,8 +22,8 @@ use support::{Exporter, exporter, root};
 const BOXES: [(&str, &str); 13] = [
     // Who fights, swap, refaults, a job that is evicted.
     ("two-fight", "15s"),
-    // A cap that is learned, and one that is set.
-    ("capped-by-owner", "15s"),
+    // A clock cap, and its loss.
+    ("cap-lost", "15s"),
     // The optional driver of the module.
     ("module-at-its-limit", "15s"),
     // What cannot be read.
@@ -41,14 +41,29 @@ const BOXES: [(&str, &str); 13] = [
     // Training, and what it costs.
     ("training-slows-down", "15s"),
     ("fragmentation", "5s"),
-    // Heat that is proven to cost work.
-    ("heat-costs-clock", "30s"),
+    // A state that holds the GPU back begins.
+    ("safety-mode", "15s"),
 ];
 
+/// What no scenario has: blocks that cannot be made, an Xid that NVML tells.
+const MORE: &str = "\
+# gb10-exporter scenario 1
+# kind: invented
+# title: What else can happen
+# source: none
+# base: CAPTURE
+# length: 3m
+
+==> timeline
+0s..180s  vmstat.compact_fail = 0 -> 1800
+60s       gpu.xids[0.79] = 1
+";
+
 /// Queries that give nothing anywhere here, and why.
-const SILENT: [(Board, u64, &str, &str); 2] =
-    [(Board::Box, 32, "B", NO_XID), (Board::Incident, 113, "B", NO_XID)];
-const NO_XID: &str = "no scenario has an Xid that NVML tells; the kernel's log tells them in all";
+const SILENT: [(Board, u64, &str, &str); 2] = [
+    (Board::Box, 152, "B", "neither a replay nor this machine has a source that fails"),
+    (Board::Workloads, 121, "C", "a replay follows no log that could be unreadable"),
+];
 
 /// When the replays end.
 fn now() -> u64 {
@@ -56,8 +71,7 @@ fn now() -> u64 {
 }
 
 /// A replay as OpenMetrics of a box that was scraped until `end`.
-fn replayed(scenario: &str, interval: &str, end: u64) -> String {
-    let file = root().join(format!("tests/scenarios/{scenario}.txt"));
+fn replayed(file: &Path, scenario: &str, interval: &str, end: u64) -> String {
     let mut command = exporter();
     command.arg("replay").arg(file).args(["--emit", "openmetrics", "--scrape-interval", interval]);
     let out = command.output().expect("runs");
@@ -104,14 +118,20 @@ fn scraped(text: &str, instance: &str, end: u64) -> String {
 
 /// Every box as a file.
 fn boxes(dir: &Path, end: u64) -> Vec<PathBuf> {
-    let write = |(scenario, interval): (&'static str, &'static str)| {
+    let capture = root().join("tests/captures/spark-fe-idle.txt");
+    let more = dir.join("more.txt");
+    fs::write(&more, MORE.replace("CAPTURE", capture.to_str().unwrap())).unwrap();
+    let scenarios = BOXES.map(|(scenario, interval)| {
+        (root().join(format!("tests/scenarios/{scenario}.txt")), scenario, interval)
+    });
+    let write = |(file, scenario, interval): (PathBuf, &'static str, &'static str)| {
         let path = dir.join(scenario);
         thread::spawn(move || {
-            fs::write(&path, replayed(scenario, interval, end)).unwrap();
+            fs::write(&path, replayed(&file, scenario, interval, end)).unwrap();
             path
         })
     };
-    let threads: Vec<_> = BOXES.into_iter().map(write).collect();
+    let threads: Vec<_> = scenarios.into_iter().chain([(more, "more", "5s")]).map(write).collect();
     threads.into_iter().map(|thread| thread.join().unwrap()).collect()
 }
 
@@ -134,7 +154,8 @@ fn every_query_has_a_figure_somewhere() {
     let live = Exporter::start(&[]);
     let address = live.address.to_string();
     let prometheus = Prometheus::filled_and_scraping(&files, &[&address]);
-    prometheus.wait_for("count_over_time(up{job=\"gb10\"}[1m]) > bool 3", 1.0);
+    prometheus
+        .wait_for(&format!("count_over_time(up{{instance=\"{address}\"}}[1m]) > bool 3"), 1.0);
     let until = now();
     let span =
         |query: &str| prometheus.finite_samples(query, end - 3600, until, Duration::from_secs(15));
@@ -143,7 +164,7 @@ fn every_query_has_a_figure_somewhere() {
     let mut check = |board: Board, id: u64, letter: &str, at: &str, query: &str| {
         asked += 1;
         let of_all = span(&filled_in(query, ".+", ".+"));
-        let some = BOXES.iter().map(|(scenario, _)| *scenario).chain([address.as_str()]);
+        let some = BOXES.iter().map(|(scenario, _)| *scenario).chain(["more", address.as_str()]);
         let of_one = some.map(|one| span(&filled_in(query, one, "0"))).find(|found| *found > 0);
         assert_eq!(of_all > 0, of_one.is_some(), "{at}: with All {of_all}, with one {of_one:?}");
         if of_all == 0 {
