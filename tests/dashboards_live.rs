@@ -154,8 +154,8 @@ fn every_query_has_a_figure_somewhere() {
     let live = Exporter::start(&[]);
     let address = live.address.to_string();
     let prometheus = Prometheus::filled_and_scraping(&files, &[&address]);
-    prometheus
-        .wait_for(&format!("count_over_time(up{{instance=\"{address}\"}}[1m]) > bool 3"), 1.0);
+    let lives = format!("count_over_time(process_threads{{instance=\"{address}\"}}[1m]) > bool 3");
+    prometheus.wait_for(&lives, 1.0);
     let until = now();
     let span =
         |query: &str| prometheus.finite_samples(query, end - 3600, until, Duration::from_secs(15));
