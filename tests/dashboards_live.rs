@@ -156,9 +156,11 @@ fn every_query_has_a_figure_somewhere() {
     let prometheus = Prometheus::filled_and_scraping(&files, &[&address]);
     let lives = format!("count_over_time(process_threads{{instance=\"{address}\"}}[1m]) > bool 3");
     prometheus.wait_for(&lives, 1.0);
+    // The last point is now, where the live exporter is.
     let until = now();
-    let span =
-        |query: &str| prometheus.finite_samples(query, end - 3600, until, Duration::from_secs(15));
+    let span = |query: &str| {
+        prometheus.finite_samples(query, until - 3600, until, Duration::from_secs(15))
+    };
     let mut silent = Vec::new();
     let mut asked = 0;
     let mut check = |board: Board, id: u64, letter: &str, at: &str, query: &str| {
