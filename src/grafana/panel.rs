@@ -183,8 +183,8 @@ impl Panel {
     }
 
     /// Six of them fill a shelf.
-    pub(super) fn tile(id: u32, title: &'static str, tile: Tile) -> Self {
-        Self::new(Number::Own(id), title, View::Tile(tile)).wide(COLUMNS / 6)
+    pub(super) fn tile(id: u32, title: &'static str, look: Tile) -> Self {
+        Self::new(Number::Own(id), title, View::Tile(look)).wide(COLUMNS / 6)
     }
 
     pub(super) fn lines(number: Number, title: &'static str, lines: Lines) -> Self {

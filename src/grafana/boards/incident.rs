@@ -34,10 +34,10 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
         refresh: "5s",
         shelves: vec![
             Shelf::Panels(3, verdicts),
-            Shelf::Panels(6, vec![tiles::verdicts(108, 16), firing()]),
-            Shelf::Panels(9, vec![minutes(), parts().wide(10).own(115), holders()]),
-            Shelf::Panels(7, vec![heat(), power(), swap_and_reclaim(6).own(112), stalls(6)]),
-            Shelf::Panels(6, vec![messages(24).own(113)]),
+            Shelf::Panels(5, vec![tiles::verdicts(108, 16), firing()]),
+            Shelf::Panels(8, vec![minutes(), parts().wide(10).own(115), holders()]),
+            Shelf::Panels(6, vec![heat(), power(), swap_and_reclaim(6).own(112), stalls(6)]),
+            Shelf::Panels(5, vec![messages(24).own(113)]),
         ],
     }
 }
