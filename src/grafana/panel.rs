@@ -65,6 +65,7 @@ pub(super) struct Tile {
 
 /// What lines look like together.
 #[derive(Clone, Copy, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "each is a choice of its own")]
 pub(super) struct Lines {
     /// They stand one on the other and add up.
     pub(super) stacked: bool,
@@ -126,7 +127,7 @@ impl Column {
         Self { blank, ..self }
     }
 
-    pub(super) fn to_box(self) -> Self {
+    pub(super) fn leading_to_box(self) -> Self {
         Self { leads_to_box: true, ..self }
     }
 }

@@ -93,7 +93,7 @@ impl Series {
     }
 
     /// Those whose label has another value.
-    pub(super) fn is_not(self, label: &str, value: &str) -> Self {
+    pub(super) fn without(self, label: &str, value: &str) -> Self {
         self.matcher(label, "!=", value)
     }
 

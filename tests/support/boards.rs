@@ -1,4 +1,5 @@
 //! The dashboards as tests read them: JSON, panels, targets, and the selectors of a query.
+#![allow(dead_code, clippy::allow_attributes, reason = "each test uses its part of this")]
 
 use gb10_exporter::catalog::links::Board;
 use gb10_exporter::grafana;
@@ -7,12 +8,12 @@ use promql_parser::parser::{self, Expr, VectorSelector};
 use serde_json::Value;
 
 /// A dashboard, parsed from what is written to its file.
-pub fn json(board: Board) -> Value {
+pub(crate) fn json(board: Board) -> Value {
     serde_json::from_str(&grafana::dashboard(board, None)).expect("JSON")
 }
 
 /// Every panel but the titles of shelves.
-pub fn panels(dashboard: &Value) -> Vec<&Value> {
+pub(crate) fn panels(dashboard: &Value) -> Vec<&Value> {
     let all = dashboard["panels"].as_array().unwrap().iter();
     let panels: Vec<_> = all.filter(|panel| panel["type"] != "row").collect();
     assert!(panels.len() > 10, "found {} panels", panels.len());
@@ -20,33 +21,33 @@ pub fn panels(dashboard: &Value) -> Vec<&Value> {
 }
 
 /// A panel in words, for messages.
-pub fn name(panel: &Value) -> String {
+pub(crate) fn name(panel: &Value) -> String {
     format!("#{} {}", panel["id"], panel["title"].as_str().unwrap_or_default())
 }
 
 /// The queries of a panel, by letter.
-pub fn targets(panel: &Value) -> Vec<(&str, &str)> {
+pub(crate) fn targets(panel: &Value) -> Vec<(&str, &str)> {
     let targets = panel["targets"].as_array().unwrap();
     targets.iter().map(|t| (t["refId"].as_str().unwrap(), t["expr"].as_str().unwrap())).collect()
 }
 
 /// The queries of annotations.
-pub fn annotations(dashboard: &Value) -> Vec<&str> {
+pub(crate) fn annotations(dashboard: &Value) -> Vec<&str> {
     let list = dashboard["annotations"]["list"].as_array().unwrap();
     list.iter().map(|a| a["expr"].as_str().unwrap()).collect()
 }
 
 /// A selector in a query.
-pub struct Selector {
-    pub metric: String,
+pub(crate) struct Selector {
+    pub(crate) metric: String,
     /// Label, operator, value.
-    pub matchers: Vec<(String, String, String)>,
+    pub(crate) matchers: Vec<(String, String, String)>,
     /// Whether it is the argument of a rate or an increase.
-    pub grows: bool,
+    pub(crate) grows: bool,
 }
 
 /// The selectors of a query, and the labels that it groups by.
-pub fn selectors(query: &str) -> (Vec<Selector>, Vec<String>) {
+pub(crate) fn selectors(query: &str) -> (Vec<Selector>, Vec<String>) {
     let text = query.replace("$__rate_interval", "5m");
     let expression = parser::parse(&text).unwrap_or_else(|e| panic!("{query}: {e}"));
     let (mut found, mut by) = (Vec::new(), Vec::new());

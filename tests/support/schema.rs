@@ -18,7 +18,7 @@ const KNOWN: [&str; 11] = [
 ];
 
 /// What is wrong with a value, by its place; empty when nothing is.
-pub fn wrong(value: &Value, schema: &Value, root: &Value, at: &str) -> Vec<String> {
+pub(crate) fn wrong(value: &Value, schema: &Value, root: &Value, at: &str) -> Vec<String> {
     let Some(rules) = schema.as_object() else { return Vec::new() };
     let unknown = rules.keys().find(|key| !KNOWN.contains(&key.as_str()));
     assert_eq!(unknown, None, "a keyword of the schema that is not understood");

@@ -95,7 +95,7 @@ fn hottest_tile() -> Panel {
 
 fn boxes() -> Panel {
     let columns = vec![
-        Column::label(INSTANCE, "Box").wide(210).to_box(),
+        Column::label(INSTANCE, "Box").wide(210).leading_to_box(),
         Column::values(0, "Worst").states(every_mapping()).wide(140),
         Column::values(1, "Headroom").wide(100),
         Column::values(2, "Hottest").wide(90),
@@ -165,7 +165,7 @@ fn hottest() -> Panel {
 }
 
 fn throttled() -> Panel {
-    let held = of(&THROTTLE_SECONDS_TOTAL).is_not("kind", "at_power_cap");
+    let held = of(&THROTTLE_SECONDS_TOTAL).without("kind", "at_power_cap");
     Panel::lines(Number::Own(123), "Share of time throttled", Lines::default())
         .says(
             "Share of time in which heat, a supply or a missing peer held the GPU back, of the worst boxes. The power cap, which is the platform, is not in it. 0 is normal.",

@@ -2,7 +2,7 @@
 
 use super::super::colour;
 use super::super::panel::{Number, Panel, Tile};
-use super::super::query::{alerts, of};
+use super::super::query::{Series, alerts, of};
 use super::super::verdict::{
     self, Rank, answer_mappings, contention, pool, pool_mappings, pressure, throttle,
 };
@@ -36,7 +36,7 @@ pub(in crate::grafana) fn throttle_verdict(id: u32) -> Panel {
              of clock and power: take the box off the mains for a minute.",
         )
         .when_empty("no GPU, or no answer")
-        .shows(throttle().worst_of(|series| series.gpu(), &[]), "throttle")
+        .shows(throttle().worst_of(Series::gpu, &[]), "throttle")
         .called(throttle().mappings())
 }
 
@@ -110,7 +110,7 @@ pub(in crate::grafana) fn verdicts(id: u32, width: u32) -> Panel {
         .shows(pool(&[]), "pool")
         .shows(pressure().worst(&[]), "pressure")
         .shows(contention().worst(&[]), "jobs")
-        .shows(throttle().worst_of(|series| series.gpu(), &["gpu"]), "GPU {{gpu}}")
+        .shows(throttle().worst_of(Series::gpu, &["gpu"]), "GPU {{gpu}}")
         .called(
             [
                 pool_mappings(),

@@ -51,7 +51,7 @@ fn pace() -> Panel {
 }
 
 fn age() -> Panel {
-    let unread = of(&TRAIN_LOG_STATE).is_not("state", "ok").sum(&[]);
+    let unread = of(&TRAIN_LOG_STATE).without("state", "ok").sum(&[]);
     Panel::lines(Number::Own(121), "Since the last report", Lines::default())
         .says(
             "How long ago each run reported, how many slow stretches began, and how many logs cannot be read. Reports every few steps are normal; one that has ended goes on growing older.",

@@ -2,7 +2,7 @@
 
 use super::super::super::colour;
 use super::super::super::panel::{Lines, Number, Panel, Shelf};
-use super::super::super::query::{Query, of};
+use super::super::super::query::{Query, Series, of};
 use super::super::super::verdict::{Rank, called, faint, throttle};
 use crate::catalog::links::Panel as Place;
 use crate::catalog::metrics::{
@@ -30,7 +30,7 @@ fn heat_line(scope: &str, threshold: &str) -> Query {
     of(&TEMPERATURE_THRESHOLD_CELSIUS).is("scope", scope).is("threshold", threshold).max(&[])
 }
 
-fn sm(series: super::super::super::query::Series) -> Query {
+fn sm(series: Series) -> Query {
     series.gpu().is("clock", ClockKind::Sm.as_str()).max(&["gpu"])
 }
 
@@ -105,7 +105,7 @@ fn states() -> Panel {
         )
         .when_empty("no GPU, or no answer")
         .wide(12)
-        .shows(throttle().worst_of(|series| series.gpu(), &["gpu"]), "GPU {{gpu}}")
+        .shows(throttle().worst_of(Series::gpu, &["gpu"]), "GPU {{gpu}}")
         .shows(
             of(&THROTTLE_SIGNATURE).gpu().max(&["gpu"]),
             "GPU {{gpu}} signature",
@@ -115,7 +115,7 @@ fn states() -> Panel {
 }
 
 fn reasons() -> Panel {
-    let reasons = of(&GPU_EVENT_REASON).gpu().is_not("reason", EventReason::Idle.as_str());
+    let reasons = of(&GPU_EVENT_REASON).gpu().without("reason", EventReason::Idle.as_str());
     Panel::states(Number::Own(131), "Reasons that hold the clock")
         .says(
             "Event reasons that NVIDIA's driver states. Idle on an idle GPU and the software power cap under full \

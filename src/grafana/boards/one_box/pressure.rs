@@ -107,7 +107,7 @@ fn allocation() -> Panel {
 pub(in crate::grafana) fn messages(width: u32) -> Panel {
     let lines = Lines { bars: true, ..Lines::default() };
     let log = Source::KernelLog.as_str();
-    let unread = of(&SOURCE_STATE).is("source", log).is_not("state", SourceState::Ok.as_str());
+    let unread = of(&SOURCE_STATE).is("source", log).without("state", SourceState::Ok.as_str());
     Panel::lines(Number::Linked(Place::KernelMessages), "What the kernel and the driver say", lines)
         .says(
             "Messages by kind, and processes killed for want of memory. None is normal; some lines of \
