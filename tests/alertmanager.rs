@@ -90,6 +90,34 @@ fn alert(name: &str, severity: &str, instance: &str) -> Value {
     json!({"labels": {"alertname": name, "severity": severity, "job": "gb10", "instance": instance}, "annotations": {"summary": name}})
 }
 
+/// Name, severity, instance.
+type Which<'a> = (&'a str, &'a str, &'a str);
+
+/// Waits until these alerts are held back and those are not.
+fn expect_inhibited(manager: &Alertmanager, held_back: &[Which<'_>], free: &[Which<'_>]) {
+    let began = Instant::now();
+    loop {
+        let alerts = manager.alerts();
+        let state = |(name, severity, instance): &Which<'_>| {
+            let found = alerts.iter().find(|a| {
+                let l = &a["labels"];
+                l["alertname"] == *name && l["severity"] == *severity && l["instance"] == *instance
+            });
+            found.map(|a| !a["status"]["inhibitedBy"].as_array().unwrap().is_empty())
+        };
+        let wrong: Vec<_> = held_back
+            .iter()
+            .filter(|a| state(a) != Some(true))
+            .chain(free.iter().filter(|a| state(a) != Some(false)))
+            .collect();
+        if wrong.is_empty() {
+            return;
+        }
+        assert!(began.elapsed() < Duration::from_secs(20), "{wrong:?}");
+        std::thread::sleep(Duration::from_millis(200));
+    }
+}
+
 /// What explains something else is silenced, on its own box only; what a dying box said last is never.
 #[test]
 fn inhibitions_hold_back_what_follows_and_nothing_else() {
@@ -115,32 +143,8 @@ fn inhibitions_hold_back_what_follows_and_nothing_else() {
         all.push(alert(row.name.as_str(), row.severity.as_str(), "silent"));
     }
     manager.post(&Value::Array(all));
-    let expect = |held_back: &[(&str, &str, &str)], free: &[(&str, &str, &str)]| {
-        let began = Instant::now();
-        loop {
-            let alerts = manager.alerts();
-            let state = |(name, severity, instance): &(&str, &str, &str)| {
-                let found = alerts.iter().find(|a| {
-                    let l = &a["labels"];
-                    l["alertname"] == *name
-                        && l["severity"] == *severity
-                        && l["instance"] == *instance
-                });
-                found.map(|a| !a["status"]["inhibitedBy"].as_array().unwrap().is_empty())
-            };
-            let wrong: Vec<_> = held_back
-                .iter()
-                .filter(|a| state(a) != Some(true))
-                .chain(free.iter().filter(|a| state(a) != Some(false)))
-                .collect();
-            if wrong.is_empty() {
-                return;
-            }
-            assert!(began.elapsed() < Duration::from_secs(20), "{wrong:?}");
-            std::thread::sleep(Duration::from_millis(200));
-        }
-    };
-    expect(
+    expect_inhibited(
+        &manager,
         &[
             ("GB10PoolHeadroomLow", "warning", "a"),
             ("GB10EvictionSymptoms", "warning", "b"),
@@ -162,7 +166,8 @@ fn inhibitions_hold_back_what_follows_and_nothing_else() {
     let gravest: Vec<_> =
         dying.iter().filter(|a| a.severity == rules::Severity::Critical).map(of).collect();
     assert!(gravest.len() >= 5);
-    expect(
+    expect_inhibited(
+        &manager,
         &[("GB10JobsContend", "warning", "silent"), ("GB10Xid", "critical", "silent")],
         &[&gravest[..], &[("GB10ExporterDown", "critical", "silent")]].concat(),
     );
@@ -176,8 +181,12 @@ fn notices_for_throttling_contention_and_exhaustion_arrive() {
     let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
     let (fights, heats) = (port(), port());
     let boxes = [fights.to_string(), heats.to_string()];
-    let prometheus =
-        Prometheus::alerting(&[&boxes[0], &boxes[1]], &rules_scaled(1.0 / 60.0), manager.address);
+    let prometheus = Prometheus::alerting(
+        &[&boxes[0], &boxes[1]],
+        &rules_scaled(1.0 / 60.0),
+        manager.address,
+        1,
+    );
     prometheus.wait_for("count(up)", 2.0);
     let _fight = replay("two-fight", "60", fights, &[]);
     let _heat = replay("heat-costs-time", "60", heats, &[]);
