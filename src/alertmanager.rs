@@ -7,7 +7,7 @@
 //! waits for nobody: one that is slow or gone keeps nobody else from being told. What is kept is the set of
 //! alerts that hold or were told of, never a queue.
 
-use crate::catalog::links::{GRAFANA_BASE, RUNBOOK_BASE};
+use crate::catalog::links::RUNBOOK_BASE;
 use crate::client::{self, Bounds};
 use crate::clock::{Clock, System};
 use crate::config::Config;
@@ -21,8 +21,9 @@ use std::time::Duration;
 
 /// Prometheus repeats a firing alert once a minute, and so does this.
 const REPEAT: Duration = Duration::from_secs(60);
-/// Until when an alert holds if nothing more is heard, as Prometheus has it: four repetitions.
-const HOLDS: Duration = Duration::from_secs(240);
+/// Until when an alert holds if nothing more is heard. Longer than the four repetitions of Prometheus: a box whose clock is some
+/// minutes behind must not tell of what is over already.
+const HOLDS: Duration = Duration::from_secs(1800);
 /// What has ended is told for this long, and then given up.
 const GIVEN_UP: Duration = Duration::from_secs(900);
 /// The longest pause between two attempts.
@@ -34,15 +35,18 @@ const PATH: &str = "/api/v2/alerts";
 /// Labels of an alert, in order.
 type Labels = BTreeMap<String, String>;
 
+/// Ends of alerts.
+type Ends = BTreeMap<Labels, Duration>;
+
 /// An alert as it is told.
 #[derive(Clone)]
 struct Told {
     summary: &'static str,
     evidence: String,
-    links: [String; 2],
+    runbook: String,
     since: Duration,
-    /// How long it holds when the box falls silent.
-    outlives: Duration,
+    /// When it was seen to hold last.
+    last: Duration,
     /// When it ended, if it has.
     ended: Option<Duration>,
 }
@@ -147,24 +151,18 @@ impl State {
                 let name = held.alert.name.as_str();
                 tracing::warn!("{name}: {}", held.evidence);
                 let instance = own.get("instance").map_or("", String::as_str);
-                let panel = held.alert.name.panel();
                 let told = Told {
                     summary: held.alert.summary,
                     evidence: format!("{instance}: {}", held.evidence),
-                    links: [
-                        format!("{RUNBOOK_BASE}{name}.md"),
-                        format!(
-                            "{GRAFANA_BASE}/d/{}?viewPanel={}",
-                            panel.board().as_str(),
-                            panel.id()
-                        ),
-                    ],
+                    runbook: format!("{RUNBOOK_BASE}{name}.md"),
                     since: now,
-                    outlives: HOLDS.max(Duration::from_secs(held.alert.outlives.into())),
+                    last: now,
                     ended: None,
                 };
                 self.alerts.insert(labels, told);
                 self.version += 1;
+            } else if let Some(told) = self.alerts.get_mut(&labels) {
+                told.last = now;
             }
         }
         for labels in gone {
@@ -176,23 +174,34 @@ impl State {
         self.alerts.retain(|_, told| told.ended.is_none_or(|at| now.saturating_sub(at) < GIVEN_UP));
     }
 
-    fn document(&self, now: Duration) -> Vec<u8> {
+    /// What is to be said, but for ends that were heard already.
+    fn document(&self, now: Duration, heard: &Ends) -> Vec<u8> {
         let posted: Vec<Posted<'_>> = self
             .alerts
             .iter()
+            .filter(|(labels, told)| {
+                told.ended.is_none() || heard.get(*labels) != told.ended.as_ref()
+            })
             .map(|(labels, told)| Posted {
                 labels,
                 annotations: BTreeMap::from([
                     ("summary", told.summary),
                     ("description", told.evidence.as_str()),
-                    ("runbook_url", told.links[0].as_str()),
-                    ("dashboard_url", told.links[1].as_str()),
+                    ("runbook_url", told.runbook.as_str()),
                 ]),
                 starts_at: date(told.since),
-                ends_at: date(told.ended.unwrap_or(now + told.outlives)),
+                // An end is never in the future, whatever somebody has done to the clock.
+                ends_at: date(told.ended.map_or(told.last + HOLDS, |at| at.min(now))),
             })
             .collect();
         serde_json::to_vec(&posted).unwrap_or_default()
+    }
+}
+
+impl State {
+    fn ends(&self) -> Ends {
+        let ended = |(labels, told): (&Labels, &Told)| Some((labels.clone(), told.ended?));
+        self.alerts.iter().filter_map(ended).collect()
     }
 }
 
@@ -205,8 +214,10 @@ fn date(at: Duration) -> String {
 /// Sends what holds: when it changes, once a minute, and again when it was not taken.
 fn tell(shared: &Shared, url: &str) {
     let (mut sent, mut failures) = (0_u64, 0_u32);
+    // Ends that this one has heard of. Said again and again they would end what its rule has begun anew.
+    let mut heard = Ends::new();
     loop {
-        let (version, document) = {
+        let (version, document, ends) = {
             let wait = if failures == 0 { REPEAT } else { pause(failures) };
             let state = shared.state();
             let news = |state: &mut State| state.version == sent || failures > 0;
@@ -216,11 +227,12 @@ fn tell(shared: &Shared, url: &str) {
             if shared.stop.load(Ordering::Relaxed) {
                 return;
             }
-            if state.alerts.is_empty() {
+            let ends = state.ends();
+            if state.alerts.len() == ends.len() && ends == heard {
                 (sent, failures) = (state.version, 0);
                 continue;
             }
-            (state.version, state.document(System.now().wall))
+            (state.version, state.document(System.now().wall, &heard), ends)
         };
         let answer = client::post(url, PATH, document, EXCHANGE);
         let what = match answer {
@@ -228,7 +240,7 @@ fn tell(shared: &Shared, url: &str) {
                 if failures > 0 {
                     tracing::info!("{url} takes alerts again");
                 }
-                (sent, failures) = (version, 0);
+                (sent, failures, heard) = (version, 0, ends);
                 continue;
             }
             Ok((status, body)) => {
@@ -285,7 +297,7 @@ mod tests {
         state.take(vec![holding("GB10PowerDeliveryFault")], &own, at(1));
         assert_eq!(state.version, 1, "what goes on is no news");
         let told = |state: &State, now| -> serde_json::Value {
-            serde_json::from_slice(&state.document(now)).unwrap()
+            serde_json::from_slice(&state.document(now, &Ends::new())).unwrap()
         };
         let first = told(&state, at(1));
         assert_eq!(first[0]["labels"]["alertname"], "GB10PowerDeliveryFault");
@@ -296,6 +308,11 @@ mod tests {
         state.take(Vec::new(), &own, at(5));
         assert_eq!(state.version, 2);
         assert_eq!(told(&state, at(9))[0]["endsAt"], "2027-01-15T08:00:05Z");
+        assert_eq!(
+            state.document(at(9), &state.ends()),
+            b"[]",
+            "an end that was heard is not said again"
+        );
         // Again, before it was forgotten: another one.
         state.take(vec![holding("GB10PowerDeliveryFault")], &own, at(60));
         assert_eq!(told(&state, at(60))[0]["startsAt"], "2027-01-15T08:01:00Z");

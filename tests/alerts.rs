@@ -1,4 +1,5 @@
 //! Every alert on every scenario, by the real promtool: what fires when, what must not, what it says.
+#![expect(clippy::disallowed_methods, reason = "tests write files")]
 
 mod support;
 
@@ -240,6 +241,87 @@ fn a_dying_box_does_not_look_cured() {
         }
     }
     assert_eq!(proven, dying);
+}
+
+/// The exporter's own notice has the labels of the rule's alert, or Alertmanager would take them for two.
+#[test]
+fn the_exporters_own_notices_have_the_rules_labels() {
+    let rules = promtool::rules();
+    let names = metrics_in(&rules);
+    let mut seen = BTreeSet::new();
+    for (name, at) in [
+        ("fourth-container", 165_u64),
+        ("hardware-slows-down", 3300),
+        ("power-not-delivered", 600),
+        ("lines-in-service", 1395),
+        ("driver-says-xid", 2760),
+    ] {
+        let path = scenario(name);
+        let scraped = scrapes(&path, &names, &[Scrapes::every(15)]);
+        let by_rule: BTreeSet<_> = promtool::firing_labels(&rules, &scraped[0], at)
+            .into_iter()
+            .filter(|labels| labels["alertname"] != "GB10ExporterDown")
+            .collect();
+        let mut watch = Watch::default();
+        let mut player =
+            Player::new(Scenario::load(&path).unwrap(), Thresholds::default(), ("0", "0"));
+        let mut held = Vec::new();
+        for (time, frame) in &mut player {
+            held = frame.map(|frame| watch.step(&frame)).unwrap_or_default();
+            if time.as_secs() == at {
+                break;
+            }
+        }
+        let own: BTreeSet<BTreeMap<String, String>> = held
+            .iter()
+            .map(|holding| {
+                let labels = holding.labels.iter().map(|(n, v)| ((*n).to_owned(), v.clone()));
+                let (alert, severity) = named(holding.alert);
+                labels
+                    .chain([("alertname".to_owned(), alert), ("severity".to_owned(), severity)])
+                    .chain(promtool::SCRAPED.map(|(n, v)| (n.to_owned(), v.to_owned())))
+                    .collect()
+            })
+            .collect();
+        assert_eq!(own, by_rule, "{name}");
+        assert!(held.iter().all(|h| h.evidence.contains("First: ")), "{name}: what to do first");
+        seen.extend(own.iter().map(|labels| labels["alertname"].clone()));
+    }
+    let fast = rows()
+        .filter(|a| a.severity == Severity::Critical && a.name.as_str() != "GB10ExporterDown");
+    let fast: BTreeSet<String> = fast.map(|a| a.name.as_str().to_owned()).collect();
+    assert_eq!(seen, fast);
+}
+
+/// A driver that hangs while heat or a burst is told of is not the end of them, for the rule or for the exporter.
+#[test]
+fn a_driver_that_hangs_ends_nothing() {
+    let rules = promtool::rules();
+    let names = metrics_in(&rules);
+    let text = std::fs::read_to_string(scenario("hardware-slows-down")).unwrap();
+    let text = text
+        .replace("../captures/", &format!("{}/tests/captures/", support::root().display()))
+        .replace("==> expect", "55m lane gpu hangs 20m\n\n==> expect")
+        .lines()
+        .filter(|line| !line.starts_with("55m    gpu.throttle") && !line.starts_with("60m"))
+        .flat_map(|line| [line, "\n"])
+        .collect::<String>();
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("story.txt");
+    std::fs::write(&path, text).unwrap();
+    let scraped = scrapes(&path, &names, &[Scrapes::every(15)]);
+    let fired = firing(&rules, &scraped[0]);
+    for severity in ["critical", "warning"] {
+        let (_, last) = fired[&("GB10ThermalThrottling".to_owned(), severity.to_owned())];
+        assert!(last > 70.0 * 60.0, "{severity} ends at {last} s");
+    }
+    let mut watch = Watch::default();
+    let player = Player::new(Scenario::load(&path).unwrap(), Thresholds::default(), ("0", "0"));
+    for (time, frame) in player.filter(|(time, _)| time.as_secs() < 70 * 60) {
+        let held = watch.step(&frame.unwrap());
+        let hot = held.iter().any(|h| h.alert.name.as_str() == "GB10ThermalThrottling");
+        assert!(hot || time.as_secs() < 53 * 60, "the exporter says that it is over at {time:?}");
+    }
 }
 
 /// What each alert says where it fires first: its texts as a person gets them.

@@ -17,8 +17,9 @@ to=${3:-docs/pictures}
 tools=$PWD/target/tools/bin
 work=$(mktemp -d)
 server=
-trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
-mkdir -p "$to"
+live=
+trap 'kill $server $live 2>/dev/null || true; rm -rf "$work"' EXIT
+mkdir -p "$to" "$work/reports" "$work/others"
 # Times are fixed, so that a picture changes only when what it shows does.
 end=1780000000
 
@@ -44,14 +45,16 @@ fill() {
     }
 }
 
-# draw BOARD INSTANCE FROM TO NAME: from and to in seconds before the end. A style for a series that is not
+# draw BOARD INSTANCE FROM TO NAME [UNTIL [DIRECTORY]]: from and to in seconds before the end, or before UNTIL. A style for a series that is not
 # there is no fault, but would be marked in the picture: such styles are left out in a second round.
 draw() {
+    until=${6:-$end}
+    into=${7:-$to}
     for theme in dark light; do
         cp "$work/boards/gb10-$1.json" "$work/board.json"
         for round in 1 2; do
-            "$PREVIEW" "$work/board.json" --prom "http://$address" --out "$to/$5-$theme.png" --report "$work/report.json" \
-                --from "$(((end - $3) * 1000))" --to "$(((end - $4) * 1000))" --width "$width" --theme "$theme" \
+            "$PREVIEW" "$work/board.json" --prom "http://$address" --out "$into/$5-$theme.png" --report "$work/report.json" \
+                --from "$(((until - $3) * 1000))" --to "$(((until - $4) * 1000))" --width "$width" --theme "$theme" \
                 --scrape 15s --var "instance=$2" >"$work/drawn" 2>&1 || [ $? -eq 1 ] || { cat "$work/drawn" >&2; exit 1; }
             [ $round -eq 2 ] || python3 - "$work/board.json" "$work/report.json" <<'END'
 import json, sys
@@ -71,12 +74,13 @@ for panel in board["panels"]:
 json.dump(board, open(sys.argv[1], "w"))
 END
         done
+        cp "$work/report.json" "$work/reports/$1.$5-$theme.json"
         # Panels without data say why; anything else is a fault.
         if grep '^ \|^FAIL [^#]' "$work/drawn" | grep -v 'no data$\|no finite sample\|body is empty on screen\|canvas is blank'; then
             echo "pictures: $5-$theme: see above" >&2
             exit 1
         fi
-        echo "$to/$5-$theme.png: $(grep -c '^ok' "$work/drawn") panels painted, $(grep -c '^FAIL #' "$work/drawn") with nothing to show or a query without an answer"
+        echo "$into/$5-$theme.png: $(grep -c '^ok' "$work/drawn") panels painted, $(grep -c '^FAIL #' "$work/drawn") with nothing to show or a query without an answer"
     done
 }
 
@@ -88,7 +92,14 @@ fill fourth-container spark-4:10058 1s
 fill training-slows-down spark-5:10058 15s
 fill power-not-delivered spark-6:10058 15s
 fill module-at-its-limit spark-7:10058 5s
-printf 'global: {}\n' >"$work/prometheus.yml"
+fill power-unreadable spark-8:10058 15s
+# What only a live exporter has: what its reads take, and what it costs.
+"$binary" --web.listen-address 127.0.0.1:0 2>"$work/live.log" &
+live=$!
+sleep 3
+here=$(sed -n 's/.*listening on http:..\(127[0-9.:]*\).*/\1/p' "$work/live.log")
+printf 'global: {scrape_interval: 5s}\nscrape_configs: [{job_name: gb10, static_configs: [{targets: ["%s"]}]}]\n' "$here" >"$work/prometheus.yml"
+began=$(date +%s)
 "$tools/prometheus" --config.file="$work/prometheus.yml" --storage.tsdb.path="$work/data" \
     --storage.tsdb.retention.time=100y --web.listen-address=127.0.0.1:0 2>"$work/prometheus.log" &
 server=$!
@@ -106,3 +117,26 @@ draw workloads spark-3:10058 1200 300 workloads-contention
 draw incident spark-4:10058 240 0 incident-exhaustion
 draw workloads spark-5:10058 4800 0 workloads-training
 draw fleet .+ 3600 300 fleet
+
+# Every panel is painted in some picture. These are for that alone and are not kept.
+draw box spark-8:10058 1200 0 box-unreadable "" "$work/others"
+draw box spark-6:10058 2400 0 box-power "" "$work/others"
+draw box spark-7:10058 900 0 box-module "" "$work/others"
+draw workloads spark-4:10058 240 0 workloads-fourth "" "$work/others"
+draw incident spark-6:10058 900 0 incident-power "" "$work/others"
+while [ "$(($(date +%s) - began))" -lt 60 ]; do sleep 1; done
+draw box "$here" 60 0 box-live "$(date +%s)" "$work/others"
+python3 - "$work/boards" "$work/reports" <<'END'
+import collections, glob, json, os, sys
+painted = collections.defaultdict(set)
+for path in glob.glob(sys.argv[2] + "/*.json"):
+    board = os.path.basename(path).split(".")[0]
+    painted[board].update(p["id"] for p in json.load(open(path))["panels"] if not p["errors"])
+missing = [
+    f"{name}: {panel['title']}"
+    for name in ("box", "workloads", "incident", "fleet")
+    for panel in json.load(open(f"{sys.argv[1]}/gb10-{name}.json"))["panels"]
+    if panel["type"] != "row" and panel["id"] not in painted[name]
+]
+print(f"pictures: {sum(map(len, painted.values()))} panels are painted, never: {', '.join(missing) or 'none'}")
+END

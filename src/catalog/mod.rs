@@ -161,6 +161,9 @@ impl Samples {
     }
 }
 
+/// What every name of a series begins with, but for those of the exporter's own process.
+pub const PREFIX: &str = "gb10_";
+
 /// A boolean as a sample.
 pub(crate) fn flag(on: bool) -> f64 {
     if on { 1.0 } else { 0.0 }

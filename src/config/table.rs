@@ -164,8 +164,8 @@ pub const ROWS: &[Row] = &[
     Row {
         key: "alertmanager.label",
         value_name: "NAME=VALUE",
-        help: "A label of those alerts; may be given several times. Give job and instance as Prometheus has them, and its \
-               external_labels, so that its alerts and these are one",
+        help: "A label of those alerts; may be given several times. Give job and instance and whatever else the \
+               target has in Prometheus, its external_labels and those of rules --label, so that its alerts and these are one",
         many: true,
         machine: false,
         reloads: false,

@@ -140,7 +140,7 @@ fn lead(out: &mut String, leads: &[Lead]) {
     let _ = write!(
         out,
         "\n## How long before\n\nBy how much an alert came before the recorded end of a raw scenario: the least and the median over every phase of the\n\
-         scrapes, and by the exporter's own notice (`--alertmanager.url`). Until Alertmanager has grouped it, `group_wait` comes on top.\n\
+         scrapes, and by the exporter's own notice (`--alertmanager.url`). Rules are evaluated at once here: up to one evaluation interval comes on top, and `group_wait` until Alertmanager has grouped it.\n\
          Below zero it came after the end. Nothing is claimed for scenarios that are not raw.\n\n\
          | scenario | alert | end | every 15 s: least, median | every 5 s: least, median | the exporter itself |\n| --- | --- | --- | --- | --- | --- |\n"
     );

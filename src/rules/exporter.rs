@@ -37,7 +37,8 @@ fn failing(c: &Context<'_>) -> String {
         .filter(|source| !matches!(source, Source::Gpu | Source::KernelLog))
         .map(|source| source.as_str())
         .collect();
-    format!("{} == 1", c.series(&metrics::SOURCE_STATE, &[("source", &others), ("state", BAD)]))
+    let series = c.series(&metrics::SOURCE_STATE, &[("source", &others), ("state", BAD)]);
+    format!("max without (state) ({series}) == 1")
 }
 
 fn unclean(c: &Context<'_>) -> String {
@@ -51,7 +52,8 @@ fn unclean(c: &Context<'_>) -> String {
 
 fn stale(c: &Context<'_>) -> String {
     format!(
-        "time() - {} > {}",
+        // The time of the scrape, not of the evaluation: between the two a minute may lie.
+        "timestamp({0}) - {0} > {1}",
         c.of(&metrics::LANE_LAST_TICK_TIMESTAMP_SECONDS, &[]),
         c.thresholds().alert_stale_after.0
     )
@@ -102,15 +104,18 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::ExporterDown,
         severity: Severity::Warning,
         group: Group::Exporter,
-        when: When::Expression(|c| format!("absent({})", c.up())),
+        when: When::Expression(|c| {
+            // The second part: a target that was there within the hour and is no longer looked for.
+            format!("absent({0})\nor\n(max_over_time({0}[{1}]) unless {0})", c.up(), c.span(HOUR))
+        }),
         outlives: 0,
         wait: 900,
         keep: 0,
-        summary: "Prometheus scrapes no exporter of this job.",
+        summary: "Prometheus scrapes no exporter there any more.",
         says: |c| {
             format!(
-                "No target of job {} is configured or discovered: nothing watches these boxes. First: look at the targets of \
-                 Prometheus.",
+                "{{{{ with $labels.instance }}}}{{{{ . }}}} is no longer a target of job {0}{{{{ else }}}}No target of job {0} is configured \
+                 or discovered{{{{ end }}}}: nothing watches it. First: look at the targets of Prometheus.",
                 c.options.job
             )
         },
@@ -141,18 +146,14 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::GpuUnreadable,
         severity: Severity::Warning,
         group: Group::Exporter,
-        when: When::Series(Condition {
-            metric: &metrics::SOURCE_STATE,
-            with: GPU,
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(&metrics::SOURCE_STATE, GPU, Is::AtLeast(on))),
         outlives: 0,
         wait: 180,
         keep: 120,
         summary: "The GPU's driver cannot be read.",
         says: |c| {
             format!(
-                "{{{{ $labels.instance }}}}: the driver is {{{{ $labels.state }}}}; throttle verdicts, GPU memory and jobs are blind. {}. \
+                "{{{{ $labels.instance }}}}: the driver hangs, fails or refuses; throttle verdicts, GPU memory and jobs are blind. {}. \
                  First: do not run nvidia-smi in a loop, it hangs as well; journalctl -k says what the driver said.",
                 last_words(c)
             )
@@ -170,7 +171,7 @@ pub(super) const ROWS: &[Alert] = &[
         keep: 0,
         summary: "A source of readings fails.",
         says: |_| {
-            "{{ $labels.instance }}: source {{ $labels.source }} is {{ $labels.state }}; what rests on it is absent. First: \
+            "{{ $labels.instance }}: source {{ $labels.source }} fails or hangs; what rests on it is absent. First: \
              gb10-exporter status says why."
                 .to_owned()
         },
@@ -199,17 +200,13 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::KernelLogUnread,
         severity: Severity::Info,
         group: Group::Exporter,
-        when: When::Series(Condition {
-            metric: &metrics::SOURCE_STATE,
-            with: UNREAD,
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(&metrics::SOURCE_STATE, UNREAD, Is::AtLeast(on))),
         outlives: 0,
         wait: 600,
         keep: 0,
         summary: "The kernel's log cannot be read, so alerts that rest on it are blind.",
         says: |_| {
-            "{{ $labels.instance }}: the kernel's log is {{ $labels.state }}. GB10DriverNoMemory and GB10HungTask cannot fire. To \
+            "{{ $labels.instance }}: the kernel's log cannot be read. GB10DriverNoMemory and GB10HungTask cannot fire. To \
              mend it: give the exporter's user the group adm, or the unit CAP_SYSLOG."
                 .to_owned()
         },
@@ -220,11 +217,11 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::TicksMissed,
         severity: Severity::Info,
         group: Group::Exporter,
-        when: When::Series(Condition {
-            metric: &metrics::LANE_MISSED_TICKS_TOTAL,
-            with: &[],
-            is: Is::Grew { by: |t| t.alert_missed_ticks.as_f64(), within: 600 },
-        }),
+        when: When::Series(Condition::new(
+            &metrics::LANE_MISSED_TICKS_TOTAL,
+            &[],
+            Is::Grew { by: |t| t.alert_missed_ticks.as_f64(), within: 600 },
+        )),
         outlives: 0,
         wait: 0,
         keep: 0,

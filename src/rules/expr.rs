@@ -123,40 +123,38 @@ impl Context<'_> {
             Is::Grew { by, within } => {
                 // Extrapolation makes 2.9 of three; half a message less is not one more.
                 let by = by(self.thresholds()) - 0.5;
-                format!("increase({series}[{}]) > {by}", self.span(*within))
+                match condition.recorded {
+                    Some(_) => format!("{series} > {by}"),
+                    None => format!("increase({series}[{}]) > {by}", self.span(*within)),
+                }
             }
         }
     }
 
-    /// A condition of a counter that may have begun with its first count.
-    fn begun(&self, condition: &Condition, series: &str) -> Option<String> {
-        let Is::Grew { by, within } = &condition.is else { return None };
-        let least = by(self.thresholds());
-        (condition.metric.name == metrics::GPU_XID_ERRORS_TOTAL.name)
-            .then(|| format!("({series} unless {series} offset {}) >= {least}", self.span(*within)))
-    }
-
+    /// A condition; with `outlives` it goes on while what it rests on is not to be had, if it held last.
     fn condition(&self, condition: &Condition, outlives: u32) -> String {
-        let series = self.series(condition.metric, condition.with);
-        let now = self.comparison(condition, &series);
-        let now = match self.begun(condition, &series) {
-            Some(begun) => format!("{now}\nor\n{begun}"),
-            None => now,
+        let series = match condition.recorded {
+            Some(record) => record.name.to_owned(),
+            None => self.series(condition.metric, condition.with),
+        };
+        // One of several states is as good as another: a change between them is not the end of anything.
+        let several = condition.with.iter().find(|(_, values)| values.len() > 1);
+        let now = match (&condition.is, several) {
+            (Is::AtLeast(_), Some((label, _))) => {
+                self.comparison(condition, &format!("max without ({label}) ({series})"))
+            }
+            _ => self.comparison(condition, &series),
         };
         if outlives == 0 {
             return now;
         }
-        let last = match &condition.is {
-            Is::AtLeast(_) | Is::Below(_) => self.comparison(
-                condition,
-                &format!("last_over_time({series}[{}])", self.span(outlives)),
-            ),
-            Is::Grew { by, .. } => {
-                let by = by(self.thresholds()) - 0.5;
-                format!("increase({series}[{}]) > {by}", self.span(outlives))
-            }
-        };
-        format!("{now}\nor\n({last} unless {series})")
+        let last = format!("last_over_time({series}[{}])", self.span(outlives));
+        let labels: String =
+            condition.metric.labels.iter().map(|label| format!(", {label}")).collect();
+        format!(
+            "{now}\nor\n({} unless on (job, instance{labels}) {series})",
+            self.comparison(condition, &last)
+        )
     }
 
     /// The expression of an alert.

@@ -1,7 +1,7 @@
 //! Heat and power: what is a fault, what is the platform, and what is only good to know.
 
 use super::expr::{Context, Shown};
-use super::{Alert, Condition, DYING, Group, Is, Severity, When, on};
+use super::{Alert, Condition, DYING, Group, Is, Record, Severity, When, on};
 use crate::catalog::links::AlertName;
 use crate::catalog::metrics;
 use crate::model::gpu::{ClockKind, EventReason};
@@ -9,7 +9,27 @@ use crate::model::pool::Window;
 use crate::model::throttle::{CapChange, ThrottleState};
 
 const fn in_state(state: &'static [(&'static str, &'static [&'static str])]) -> Condition {
-    Condition { metric: &metrics::THROTTLE_STATE, with: state, is: Is::AtLeast(on) }
+    Condition::new(&metrics::THROTTLE_STATE, state, Is::AtLeast(on))
+}
+
+/// Whether heat costs work, while that can be told: a driver that hangs says `unknown`, and that is not the end of heat.
+pub(super) static THERMAL_KNOWN: Record = Record {
+    name: "instance:gb10_throttle_state:thermal_known",
+    group: Group::Heat,
+    is: |c| {
+        let state =
+            |state: ThrottleState| c.of(&metrics::THROTTLE_STATE, &[("state", state.as_str())]);
+        format!(
+            "{}\nunless on (job, instance, gpu)\n{} == 1",
+            state(ThrottleState::Thermal),
+            state(ThrottleState::Unknown)
+        )
+    },
+};
+
+/// Heat costs work.
+const fn thermal() -> Condition {
+    Condition { recorded: Some(&THERMAL_KNOWN), ..in_state(THERMAL) }
 }
 
 const THERMAL: &[(&str, &[&str])] = &[("state", &[ThrottleState::Thermal.as_str()])];
@@ -42,12 +62,8 @@ pub(super) const ROWS: &[Alert] = &[
         severity: Severity::Critical,
         group: Group::Heat,
         when: When::Both(
-            in_state(THERMAL),
-            Condition {
-                metric: &metrics::GPU_EVENT_REASON,
-                with: BY_HARDWARE,
-                is: Is::AtLeast(on),
-            },
+            thermal(),
+            Condition::new(&metrics::GPU_EVENT_REASON, BY_HARDWARE, Is::AtLeast(on)),
         ),
         outlives: DYING,
         wait: 0,
@@ -67,7 +83,7 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::ThermalThrottling,
         severity: Severity::Warning,
         group: Group::Heat,
-        when: When::Series(in_state(THERMAL)),
+        when: When::Series(thermal()),
         outlives: DYING,
         wait: 60,
         keep: 300,
@@ -123,11 +139,11 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::BoardHot,
         severity: Severity::Critical,
         group: Group::Heat,
-        when: When::Series(Condition {
-            metric: &metrics::BOARD_TEMPERATURE_CELSIUS,
-            with: &[],
-            is: Is::AtLeast(|t| t.alert_board_critical.0),
-        }),
+        when: When::Series(Condition::new(
+            &metrics::BOARD_TEMPERATURE_CELSIUS,
+            &[],
+            Is::AtLeast(|t| t.alert_board_critical.0),
+        )),
         outlives: DYING,
         wait: 15,
         keep: 120,
@@ -136,17 +152,17 @@ pub(super) const ROWS: &[Alert] = &[
             format!("{{{{ $labels.instance }}}}: {}. First: stop or pause the job now.", figures(c))
         },
         fires: &["hardware-slows-down"],
-        silent: &["heating-up", "saturated-at-82", "heat-plateau"],
+        silent: &["heating-up", "heat-costs-clock"],
     },
     Alert {
         name: AlertName::BoardHot,
         severity: Severity::Warning,
         group: Group::Heat,
-        when: When::Series(Condition {
-            metric: &metrics::BOARD_TEMPERATURE_CELSIUS,
-            with: &[],
-            is: Is::AtLeast(|t| t.alert_board_hot.0),
-        }),
+        when: When::Series(Condition::new(
+            &metrics::BOARD_TEMPERATURE_CELSIUS,
+            &[],
+            Is::AtLeast(|t| t.alert_board_hot.0),
+        )),
         outlives: 0,
         wait: 600,
         keep: 300,
@@ -158,7 +174,7 @@ pub(super) const ROWS: &[Alert] = &[
             )
         },
         fires: &["hardware-slows-down"],
-        silent: &["heating-up", "saturated-at-82", "heat-plateau"],
+        silent: &["heating-up", "heat-costs-clock"],
     },
     Alert {
         name: AlertName::StalledBusy,
@@ -183,11 +199,7 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::ThrottleSignature,
         severity: Severity::Info,
         group: Group::Heat,
-        when: When::Series(Condition {
-            metric: &metrics::THROTTLE_SIGNATURE,
-            with: &[],
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(&metrics::THROTTLE_SIGNATURE, &[], Is::AtLeast(on))),
         outlives: 0,
         wait: 0,
         keep: 0,
@@ -220,11 +232,11 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::ClockCapLost,
         severity: Severity::Info,
         group: Group::Heat,
-        when: When::Series(Condition {
-            metric: &metrics::GPU_CLOCK_CAP_CHANGES_TOTAL,
-            with: &[("change", &[CapChange::Lost.as_str()])],
-            is: Is::Grew { by: on, within: 3600 },
-        }),
+        when: When::Series(Condition::new(
+            &metrics::GPU_CLOCK_CAP_CHANGES_TOTAL,
+            &[("change", &[CapChange::Lost.as_str()])],
+            Is::Grew { by: on, within: 3600 },
+        )),
         outlives: 0,
         wait: 0,
         keep: 0,

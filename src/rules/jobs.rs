@@ -21,7 +21,7 @@ const OVERCOMMITTED: (&str, &str) = ("state", ContentionState::Overcommitted.as_
 
 fn contend(c: &Context<'_>) -> String {
     format!(
-        "{} == 1\nor\n({} == 1 and on (job, instance) {} == 1)",
+        "max without (state) (\n  {} == 1\n  or\n  ({} == 1 and on (job, instance) (max without (state) ({}) == 1))\n)",
         c.of(&metrics::CONTENTION_STATE, &[EVICTING]),
         c.of(&metrics::CONTENTION_STATE, &[OVERCOMMITTED]),
         c.series(&metrics::PRESSURE_STATE, &[("state", PRESSED)]),
@@ -60,7 +60,7 @@ fn room(c: &Context<'_>) -> String {
 }
 
 const fn flagged(metric: &'static crate::catalog::Metric) -> When {
-    When::Series(Condition { metric, with: &[], is: Is::AtLeast(on) })
+    When::Series(Condition::new(metric, &[], Is::AtLeast(on)))
 }
 
 pub(super) const ROWS: &[Alert] = &[
@@ -97,11 +97,11 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::EvictionSymptoms,
         severity: Severity::Warning,
         group: Group::Jobs,
-        when: When::Series(Condition {
-            metric: &metrics::EVICTION_SYMPTOM,
-            with: &[("proof", &["proven"])],
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(
+            &metrics::EVICTION_SYMPTOM,
+            &[("proof", &["proven"])],
+            Is::AtLeast(on),
+        )),
         outlives: 0,
         wait: 120,
         keep: 300,
@@ -121,42 +121,38 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::SwapThrash,
         severity: Severity::Warning,
         group: Group::Jobs,
-        when: When::Series(Condition {
-            metric: &metrics::PRESSURE_STATE,
-            with: &[(
-                "state",
-                &[PressureState::Thrashing.as_str(), PressureState::Exhausted.as_str()],
-            )],
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(
+            &metrics::PRESSURE_STATE,
+            &[("state", &[PressureState::Thrashing.as_str()])],
+            Is::AtLeast(on),
+        )),
         outlives: 0,
         wait: 60,
         keep: 120,
         summary: "What is reclaimed is read back at once, and work stands still.",
         says: |c| {
             format!(
-                "{{{{ $labels.instance }}}} is {{{{ $labels.state }}}}: {}. {} First: stop the newest job; a box in this \
-                 state answers ever more slowly.",
+                "{{{{ $labels.instance }}}}: {}. {} First: stop the newest job; a box in this state answers ever more slowly.",
                 room(c),
                 c.holders()
             )
         },
-        fires: &["build-beside-model", "locked-and-lingering", "two-fight"],
-        silent: &["data-set-streams", "full-at-ninety", "jit-in-warm-up"],
+        fires: &["two-fight"],
+        silent: &["data-set-streams", "full-at-ninety", "jit-in-warm-up", "locked-and-lingering"],
     },
     Alert {
         name: AlertName::CapsOvercommitted,
         severity: Severity::Info,
         group: Group::Jobs,
-        when: When::Series(Condition {
-            metric: &metrics::CONTENTION_STATE,
-            with: &[("state", &[OVERCOMMITTED.1])],
-            is: Is::AtLeast(on),
-        }),
+        when: When::Series(Condition::new(
+            &metrics::CONTENTION_STATE,
+            &[("state", &[OVERCOMMITTED.1])],
+            Is::AtLeast(on),
+        )),
         outlives: 0,
         wait: 600,
         keep: 0,
-        summary: "The jobs' sizes and caps are more than the pool.",
+        summary: "Two heavy jobs run together, or sizes and caps are more than the pool less its reserve.",
         says: |c| {
             format!(
                 "{{{{ $labels.instance }}}}: {}. It may go well for hours. {} Before the next long run: cap the jobs so \

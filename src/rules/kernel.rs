@@ -1,11 +1,12 @@
 //! What the kernel and NVIDIA's driver say.
 
 use super::expr::{Context, Shown};
-use super::{Alert, Condition, DYING, Group, Is, Severity, When, on};
+use super::{Alert, Condition, DYING, Group, Is, Record, Severity, When, on};
 use crate::catalog::Metric;
 use crate::catalog::links::AlertName;
 use crate::catalog::metrics;
 use crate::model::kernel_log::{During, MessageKind};
+use crate::thresholds::Thresholds;
 
 /// What the kernel says of tasks and CPUs that do not come back.
 const STUCK: &[(&str, &[&str])] = &[(
@@ -17,12 +18,35 @@ const STUCK: &[(&str, &[&str])] = &[(
     ],
 )];
 const TEN_MINUTES: u32 = 600;
+const SERVING: &[(&str, &[&str])] = &[("during", &[During::Serving.as_str()])];
+
+/// How often the driver got no memory while jobs served. Recorded, so that what goes on when the box falls silent is what
+/// was so then, and a scrape that fails brings up nothing that is long over.
+pub(super) static NO_MEMORY: Record = Record {
+    name: "instance:gb10_driver_no_memory:increase10m",
+    group: Group::Kernel,
+    is: |c| {
+        let series = c.series(&metrics::DRIVER_NO_MEMORY_TOTAL, SERVING);
+        format!("increase({series}[{}])\nand\n{series}", c.span(TEN_MINUTES))
+    },
+};
+
+const fn no_memory_in_service(by: fn(&Thresholds) -> f64) -> When {
+    When::Series(Condition {
+        recorded: Some(&NO_MEMORY),
+        ..Condition::new(
+            &metrics::DRIVER_NO_MEMORY_TOTAL,
+            SERVING,
+            Is::Grew { by, within: TEN_MINUTES },
+        )
+    })
+}
 
 const fn grew(
     metric: &'static Metric,
     with: &'static [(&'static str, &'static [&'static str])],
 ) -> When {
-    When::Series(Condition { metric, with, is: Is::Grew { by: on, within: TEN_MINUTES } })
+    When::Series(Condition::new(metric, with, Is::Grew { by: on, within: TEN_MINUTES }))
 }
 
 /// Xid numbers after which the GPU, or the box, has to be reset: memory that cannot be trusted (48, 64,
@@ -40,8 +64,10 @@ fn other_xids(c: &Context<'_>) -> String {
         None => format!("{name}{{xid!~\"{not}\"}}"),
     };
     let within = c.span(TEN_MINUTES);
+    // A number that nobody counts from zero begins with its first error; one scrape that failed is no beginning.
     format!(
-        "increase({series}[{within}]) > 0.5\nor\n({series} unless {series} offset {within}) >= 1"
+        "increase({series}[{within}]) > 0.5\nor\n({series} unless last_over_time({series}[{}] offset {within})) >= 1",
+        c.span(3600)
     )
 }
 
@@ -75,11 +101,7 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::DriverNoMemory,
         severity: Severity::Critical,
         group: Group::Kernel,
-        when: When::Series(Condition {
-            metric: &metrics::DRIVER_NO_MEMORY_TOTAL,
-            with: &[("during", &[During::Serving.as_str()])],
-            is: Is::Grew { by: |t| t.alert_no_memory_burst.as_f64(), within: TEN_MINUTES },
-        }),
+        when: no_memory_in_service(|t| t.alert_no_memory_burst.as_f64()),
         outlives: DYING,
         wait: 0,
         keep: 600,
@@ -97,7 +119,7 @@ pub(super) const ROWS: &[Alert] = &[
         name: AlertName::DriverNoMemory,
         severity: Severity::Warning,
         group: Group::Kernel,
-        when: grew(&metrics::DRIVER_NO_MEMORY_TOTAL, &[("during", &[During::Serving.as_str()])]),
+        when: no_memory_in_service(on),
         outlives: DYING,
         wait: 0,
         keep: 600,

@@ -75,6 +75,19 @@ pub struct Condition {
     pub with: &'static [(&'static str, &'static [&'static str])],
     /// What it must be.
     pub is: Is,
+    /// The series that is recorded for it: its figure while it can be told, and nothing while it cannot.
+    pub recorded: Option<&'static Record>,
+}
+
+impl Condition {
+    /// Series of a metric as they are exported.
+    const fn new(
+        metric: &'static Metric,
+        with: &'static [(&'static str, &'static [&'static str])],
+        is: Is,
+    ) -> Self {
+        Self { metric, with, is, recorded: None }
+    }
 }
 
 /// What a series must be.
@@ -140,7 +153,7 @@ pub struct Record {
 }
 
 /// Every recorded series.
-pub const RECORDS: &[Record] = &[pool::FALL_IN_SERVICE];
+pub const RECORDS: &[&Record] = &[&pool::FALL_IN_SERVICE, &heat::THERMAL_KNOWN, &kernel::NO_MEMORY];
 
 /// One, for states and flags.
 const fn on(_: &Thresholds) -> f64 {

@@ -1,9 +1,11 @@
 //! Critical alerts as the exporter itself sees them: from one frame to the next, by the conditions of the
 //! table. Collapses end in less time than a scrape, an evaluation and a grouping take.
 
-use super::{Alert, Condition, Group, Is, Severity, When, all};
-use crate::catalog::{Sample, samples, verdicts};
+use super::expr::Context;
+use super::{Alert, Condition, Group, Is, Options, Severity, When, all};
+use crate::catalog::{Kind, PREFIX, Sample, samples, verdicts};
 use crate::model::frame::Frame;
+use crate::units::Unit;
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
@@ -66,23 +68,27 @@ impl Watch {
             }
         }
         self.looked = true;
-        let kept = |number: usize, held: &Held| {
-            let keep = all().nth(number).map_or(0, |alert| alert.keep);
-            let told = held.last.saturating_sub(held.from) >= patience(number);
+        self.held.retain(|(number, labels), held| {
+            let Some(alert) = all().nth(*number) else { return false };
+            let told = held.last.saturating_sub(held.from) >= seconds(alert.wait);
+            // What cannot be read now is not over; it goes on as the rule does.
+            let keep = if readable(alert, labels, frame) { alert.keep } else { alert.outlives };
             now.saturating_sub(held.last) <= seconds(if told { keep } else { 0 })
-        };
-        self.held.retain(|(number, _), held| kept(*number, held));
-        let told = self
-            .held
-            .iter()
-            .filter(|((number, _), held)| held.last.saturating_sub(held.from) >= patience(*number));
-        told.filter_map(|((number, labels), _)| {
+        });
+        let told = self.held.iter().filter_map(|((number, labels), held)| {
             let alert = all().nth(*number)?;
-            let names = condition(alert)?.metric.labels;
-            let labels = names.iter().copied().zip(labels.iter().cloned()).collect();
-            Some(Holding { alert, labels, evidence: evidence(frame, alert.group) })
-        })
-        .collect()
+            let enough = held.last.saturating_sub(held.from) >= seconds(alert.wait);
+            enough.then(|| Self::holding(alert, labels, frame)).flatten()
+        });
+        told.collect()
+    }
+
+    fn holding(alert: &'static Alert, values: &[String], frame: &Frame) -> Option<Holding> {
+        let first = condition(alert)?;
+        let names = first.metric.labels.iter().copied();
+        let labels: Vec<_> = names.zip(values.iter().cloned()).collect();
+        let figure = sample(first, values, frame).map(|sample| sample.value);
+        Some(Holding { alert, evidence: evidence(alert, &labels, figure, frame), labels })
     }
 
     /// The label values of the series for which the alert's condition holds.
@@ -143,12 +149,59 @@ fn seconds(seconds: u32) -> Duration {
     Duration::from_secs(seconds.into())
 }
 
-fn patience(number: usize) -> Duration {
-    seconds(all().nth(number).map_or(0, |alert| alert.wait))
+/// The sample of a condition's metric that has these label values.
+fn sample(condition: &Condition, values: &[String], frame: &Frame) -> Option<Sample> {
+    let mut all = samples(condition.metric, frame).into_iter();
+    all.find(|sample| sample.labels.iter().map(AsRef::as_ref).eq(values.iter().map(String::as_str)))
 }
 
-/// What the verdicts about this part of the box rest on.
-fn evidence(frame: &Frame, group: Group) -> String {
+/// Whether the frame says anything of what an alert rests on.
+fn readable(alert: &'static Alert, values: &[String], frame: &Frame) -> bool {
+    let Some(first) = condition(alert) else { return true };
+    let second = match &alert.when {
+        When::Both(_, second) => samples(second.metric, frame).iter().any(|s| second.meant(s)),
+        _ => true,
+    };
+    // A set of states that says "unknown" says nothing.
+    let unknown = first.metric.kind == Kind::StateSet
+        && samples(first.metric, frame).iter().any(|s| {
+            s.value > 0.0
+                && s.labels.last().is_some_and(|l| l == "unknown")
+                && s.labels.first().map(AsRef::as_ref) == values.first().map(String::as_str)
+        });
+    second && !unknown && sample(first, values, frame).is_some()
+}
+
+/// What is so: the series, the verdicts about this part of the box and what they rest on, and what to do first.
+fn evidence(
+    alert: &'static Alert,
+    labels: &[(&'static str, String)],
+    figure: Option<f64>,
+    frame: &Frame,
+) -> String {
+    let mut parts: Vec<String> = labels
+        .iter()
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(name, value)| format!("{name} {value}"))
+        .collect();
+    let metric = condition(alert).map(|condition| condition.metric);
+    if let (Some(metric), Some(figure)) = (metric.filter(|m| m.unit != Unit::None), figure) {
+        let what = metric.name.trim_start_matches(PREFIX).replace('_', " ");
+        parts.push(format!("{what} {figure}"));
+    }
+    parts.extend(verdicts_about(frame, alert.group));
+    // The rule's own words; what stands before them is filled in by Prometheus.
+    let options = Options::default();
+    let text = (alert.says)(&Context { options: &options });
+    let first = text.split_once("First: ").map(|(_, first)| first);
+    match first.filter(|first| !first.contains("{{")) {
+        Some(first) => format!("{}. First: {first}", parts.join("; ")),
+        None => parts.join("; "),
+    }
+}
+
+/// The verdicts about a part of the box, and what they rest on.
+fn verdicts_about(frame: &Frame, group: Group) -> Vec<String> {
     let about: &[&str] = match group {
         Group::Pool => &["pool.exhaustion", "pool.holder", "jobs.contention"],
         Group::Heat => &["gpu.throttle"],
@@ -162,5 +215,5 @@ fn evidence(frame: &Frame, group: Group) -> String {
             evidence => format!("{name} {state}: {evidence}"),
         })
     });
-    told.collect::<Vec<_>>().join("; ")
+    told.collect()
 }

@@ -40,8 +40,10 @@ fn unit_fails(c: &Context<'_>) -> String {
     let unclean = c.of(&metrics::BOOT_UNCLEAN, &[]);
     let boots = c.of(&metrics::BOOT_TIMESTAMP_SECONDS, &[]);
     let heat = format!("sum by (job, instance) (increase({thermal}[{day}]))");
+    // Boots that were unclean, told apart by when they were: an orderly one between them is none.
     let boot = format!(
-        "sum by (job, instance) (changes({boots}[{day}]) * on (job, instance) max_over_time({unclean}[{day}]))"
+        "sum by (job, instance) (1 + changes(({boots} and on (job, instance) {unclean} == 1)[{day}:{}]))",
+        c.span(300)
     );
     let troubles = format!("(({heat} + {boot}) or {heat} or {boot})");
     format!(
@@ -88,7 +90,7 @@ pub(super) const ROWS: &[Alert] = &[
         summary: "vLLM has running requests and neither reads nor writes tokens.",
         says: |_| {
             "{{ $labels.instance }}: {{ $value }} requests run and no token has moved for five minutes, whatever the health page \
-             says. First: see the box's throttle state and the driver's messages; then restart the server."
+             says. At 32 W and more it reads a long prompt: wait. First: see the box's throttle state and the driver's messages; then restart the server."
                 .to_owned()
         },
         fires: &["optional"],
@@ -100,13 +102,13 @@ pub(super) const ROWS: &[Alert] = &[
         group: Group::Ping,
         when: When::Expression(ping_only),
         outlives: 0,
-        wait: 60,
+        wait: 180,
         keep: 0,
-        summary: "The box answers ping and nothing else.",
+        summary: "The box answers ping and its exporter does not.",
         says: |c| {
             format!(
-                "{{{{ $labels.instance }}}} has lost its userspace, as boxes do that ran out of memory; {} were available at least. \
-                 Boxes have come back after half an hour; most needed the power switch. Read the runbook first.",
+                "{{{{ $labels.instance }}}}: often userspace is gone then, as on boxes that ran out of memory; {} were available at \
+                 least. First: try ssh. If that works, only the exporter is down; if not, read the runbook before the power switch.",
                 c.least(&metrics::POOL_AVAILABLE_MIN_BYTES, &[("window", "1m")], Shown::Bytes)
             )
         },

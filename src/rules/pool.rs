@@ -21,14 +21,17 @@ const HOUR: u32 = 3600;
 
 /// Falls while nothing takes memory for good: how much this box takes in one go when it serves. Recorded,
 /// for whether something loaded then is not asked anew for each of six hours.
-pub(super) const FALL_IN_SERVICE: Record = Record {
+pub(super) static FALL_IN_SERVICE: Record = Record {
     name: "instance:gb10_pool_fall_bytes:in_service",
     group: Group::Pool,
     is: |c| {
         let fall = c.of(&metrics::POOL_FALL_MAX_BYTES, MINUTE);
         let taking = c.series(&metrics::WORKLOAD_PHASE, TAKING);
+        // Where no phase is seen, nobody knows what was service.
+        let seen = c.of(&metrics::WORKLOAD_PHASE, &[]);
         format!(
-            "max by (job, instance) ({fall})\nunless on (job, instance)\n(sum by (job, instance) ({taking}) > 0)"
+            "max by (job, instance) ({fall})\nand on (job, instance)\n(sum by (job, instance) ({seen}) > 0)\n\
+             unless on (job, instance)\n(sum by (job, instance) ({taking}) > 0)"
         )
     },
 };
@@ -136,16 +139,12 @@ pub(super) const ROWS: &[Alert] = &[
         group: Group::Pool,
         // A load that fits falls as fast as one that does not; how little is left tells them apart.
         when: When::Both(
-            Condition {
-                metric: &metrics::POOL_EXHAUSTION_IMMINENT,
-                with: &[],
-                is: Is::AtLeast(on),
-            },
-            Condition {
-                metric: &metrics::POOL_AVAILABLE_MIN_BYTES,
-                with: &[("window", &[Window::OneMinute.as_str()])],
-                is: Is::Below(|t| t.alert_exhaustion_below.as_f64()),
-            },
+            Condition::new(&metrics::POOL_EXHAUSTION_IMMINENT, &[], Is::AtLeast(on)),
+            Condition::new(
+                &metrics::POOL_AVAILABLE_MIN_BYTES,
+                &[("window", &[Window::OneMinute.as_str()])],
+                Is::Below(|t| t.alert_exhaustion_below.as_f64()),
+            ),
         ),
         outlives: DYING,
         wait: 0,

@@ -199,3 +199,15 @@ pub fn notices(rules: &str, scraped: &Scraped, wanted: &[(&str, f64)]) -> String
     }
     run(rules, &test)
 }
+
+/// The labels of the critical alerts that fire at this second.
+pub fn firing_labels(rules: &str, scraped: &Scraped, at: u64) -> Vec<BTreeMap<String, String>> {
+    let mut test = test_of(scraped) + "    promql_expr_test:\n";
+    let _ = write!(
+        test,
+        "      - expr: 'count without (alertstate) (ALERTS{{alertstate=\"firing\",severity=\"critical\"}})'\n        eval_time: {at}s\n"
+    );
+    let said = run(rules, &test);
+    let got = said.lines().filter_map(|line| line.trim().strip_prefix("got: "));
+    got.flat_map(series).map(|(labels, _)| labels).collect()
+}

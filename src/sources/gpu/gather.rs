@@ -18,9 +18,9 @@ const MAX_PROCESSES: usize = 1024;
 /// Different Xid errors kept apart, those counted from zero included. A machine sees a handful in its
 /// life.
 const MAX_XIDS: usize = 512;
-/// Xids that GB10 machines are known for. They are counted from zero, so that the first one shows as
-/// an increase.
-const KNOWN_XIDS: [u32; 5] = [13, 31, 79, 119, 154];
+/// Xids that GB10 machines are known for, and those that end in a reset. They are counted from zero, so that the
+/// first one shows as an increase.
+const KNOWN_XIDS: [u32; 14] = [13, 31, 43, 45, 48, 62, 64, 74, 79, 94, 95, 119, 120, 154];
 
 /// What is kept from round to round.
 #[derive(Debug, Default)]
