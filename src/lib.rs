@@ -50,6 +50,7 @@
 //! | [`thresholds`] | units | input and output, clock |
 //! | [`model`] | units, thresholds | input and output, clock |
 //! | [`derive`](mod@derive) | model, units, thresholds | input and output, clock, logging, metric names |
+//! | [`planning`] | model, units, thresholds | input and output, clock, logging, metric names |
 //! | [`catalog`] | model, units | input and output, clock |
 //! | [`sources`] | model, units | clock, thresholds, metric names |
 //! | [`capture`] | model, units, sources | clock |
@@ -57,7 +58,7 @@
 //! | [`export`] | catalog, model, units | input and output, clock |
 //! | [`rules`] | catalog, model, thresholds, units | input and output, clock, metric names |
 //! | [`grafana`] | catalog, model, thresholds, units | input and output, clock, metric names |
-//! | [`docs`] | catalog, config, rules, thresholds, model, units | |
+//! | [`docs`] | catalog, config, planning, rules, thresholds, model, units | |
 //! | [`clock`] | model | |
 //! | [`engine`] | sources, derive, capture, model, thresholds, config, clock, units | metric names |
 //! | [`server`] | engine, export, model, config | |
@@ -144,6 +145,7 @@ pub mod docs;
 pub mod engine;
 pub mod export;
 pub mod grafana;
+pub mod planning;
 pub mod rules;
 pub mod server;
 pub mod sources;

@@ -458,6 +458,30 @@ thresholds! {
     /// It is one when it has done nothing for this long.
     orphan_for: Seconds = "orphan.for", Seconds(120.0), Seconds(10.0), Seconds(3600.0),
         because "A server that is restarted by its supervisor collects its workers within seconds.";
+    /// A plan fits when it leaves this much available; with less, down to the reserve, it is tight.
+    plan_comfort: Bytes = "plan.comfort", Bytes::from_gib(8), Bytes(0), Bytes::from_gib(64),
+        because "The driver fails before Linux does: runs were lost with less than 3 GiB to spare, and those that lived had kept 8 and more.";
+    /// What varies within a training step is reserved by torch's allocator times this.
+    plan_slack: Ratio = "plan.slack", Ratio(1.25), Ratio(1.0), Ratio(2.0),
+        because "1.17 to 1.32 over 16 configurations measured on these boxes; 1.08 to 1.36 elsewhere.";
+    /// The same with expandable segments.
+    plan_slack_expandable: Ratio = "plan.slack_expandable", Ratio(1.1), Ratio(1.0), Ratio(2.0),
+        because "A judgement: segments that grow leave less unused; the lowest factors on record are 1.08 and 1.12.";
+    /// What a training program takes beside its tensors: CUDA context, libraries, Python.
+    plan_context_training: Bytes = "plan.context_training", Bytes::from_mib(2560), Bytes(0), Bytes::from_gib(32),
+        because "2.6 to 2.7 GiB between the free figure and what is available after a container and a context.";
+    /// The same for each process of a serving engine.
+    plan_context_serving: Bytes = "plan.context_serving", Bytes::from_gib(3), Bytes(0), Bytes::from_gib(32),
+        because "4.7 GiB beside weights and cache were measured with an operating system of 3 GiB within; engines load more libraries than trainers do.";
+    /// What a loader that streams holds beside the weights, where the model's files do not tell.
+    plan_staging: Bytes = "plan.staging", Bytes(5_000_000_000), Bytes(0), Bytes::from_gib(64),
+        because "Files of weights have 5 GB and more; 3.6 GiB were measured beside the weights of one load.";
+    /// Page cache of this share of a plan is worth a flush before it starts.
+    plan_flush_from: Ratio = "plan.flush_from", Ratio(0.3), Ratio(0.01), Ratio(1.0),
+        because "Engines that go by free memory refuse to start behind their own files; whether the driver takes cache back on demand is disputed.";
+    /// A plan that differs by more than this from a measured one like it says so.
+    plan_far_off: Ratio = "plan.far_off", Ratio(0.25), Ratio(0.01), Ratio(4.0),
+        because "Plans that are told in full lie within 7 % of what was measured; a quarter is another configuration.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

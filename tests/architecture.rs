@@ -12,13 +12,14 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("thresholds", &["units"]),
     ("model", &["units", "thresholds"]),
     ("derive", &["model", "units", "thresholds"]),
+    ("planning", &["model", "units", "thresholds"]),
     ("catalog", &["model", "units"]),
     ("sources", &["model", "units"]),
     ("capture", &["model", "units", "sources"]),
     ("config", &["model", "thresholds", "units"]),
     ("export", &["catalog", "model", "units"]),
     ("rules", &["catalog", "model", "thresholds", "units"]),
-    ("docs", &["catalog", "config", "rules", "thresholds", "model", "units"]),
+    ("docs", &["catalog", "config", "planning", "rules", "thresholds", "model", "units"]),
     ("grafana", &["catalog", "model", "thresholds", "units"]),
     ("clock", &["model"]),
     (
@@ -32,7 +33,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
 
 /// Layers without input, output, clock, processes and threads.
 const PURE: &[&str] =
-    &["units", "thresholds", "model", "derive", "catalog", "export", "grafana", "rules", "docs"];
+    &["units", "thresholds", "model", "derive", "planning", "catalog", "export", "grafana", "rules", "docs"];
 const IMPURE_STD: &[&str] = &["fs", "net", "process", "env", "thread", "io"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime", "clock_gettime"];
 /// The files with unsafe code.

@@ -23,6 +23,7 @@ pub mod process;
 pub mod reading;
 pub mod samples;
 pub mod sensors;
+pub mod shape;
 pub mod sharing;
 pub mod snapshot;
 pub mod source;

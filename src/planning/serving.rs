@@ -1,0 +1,144 @@
+//! What serving a model takes: the cache of keys and values, states of fixed size, and the engine.
+
+use super::choice::Engine;
+use super::estimate::{Parts, grouped, times};
+use super::linears::{delta_channels, state_space_channels};
+use super::plan::{Plan, Serving, Term, TermId};
+use crate::model::shape::{Mixer, Shape, product, sum};
+use crate::units::{Bytes, Ratio};
+
+/// The most that a token worked on was seen to take: 5.30 GiB for 8,224 of them, on one of the largest
+/// models that these machines hold.
+const WORKING_TOKENS: f64 = 8224.0;
+const WORKING_GIB: f64 = 5.30;
+/// SGLang's transients that no setting of its own bounds.
+const SGLANG: (Bytes, Bytes) = (Bytes(25_000_000_000), Bytes(40_000_000_000));
+
+/// The cache of one sequence of so many tokens, without states of fixed size.
+#[must_use]
+pub fn cache(shape: &Shape, tokens: u64, serving: &Serving) -> Bytes {
+    let numbers = sum(shape.layers.iter().map(|layers| {
+        let numbers = match layers.mixer {
+            Mixer::Attention(a) => {
+                let seen = a.window.map_or(tokens, |window| window.min(tokens));
+                product(&[2, seen, a.kv_heads, a.head_dim])
+            }
+            // One compressed key and value for all heads, so no factor of two.
+            Mixer::Latent(l) => product(&[tokens, l.kv_rank.saturating_add(l.rope)]),
+            Mixer::Delta(_) | Mixer::StateSpace(_) | Mixer::None => 0,
+        };
+        product(&[layers.count, numbers])
+    }));
+    let bytes = u128::from(numbers) * u128::from(serving.kv.of_32()) / 32;
+    Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
+}
+
+/// The states of fixed size of one sequence: in fp32, and the convolution's past in bf16.
+#[must_use]
+pub fn state(shape: &Shape) -> Bytes {
+    Bytes(sum(shape.layers.iter().map(|layers| {
+        let (state, channels, conv) = match layers.mixer {
+            Mixer::Delta(d) => {
+                (product(&[d.value_heads, d.key_dim, d.value_dim]), delta_channels(d), d.conv)
+            }
+            Mixer::StateSpace(s) => {
+                (product(&[s.heads, s.head_dim, s.state]), state_space_channels(s), s.conv)
+            }
+            _ => return 0,
+        };
+        let past = product(&[channels, conv.saturating_sub(1), 2]);
+        product(&[layers.count, product(&[state, 4]).saturating_add(past)])
+    })))
+}
+
+/// The terms of serving. The weights are there already.
+pub(super) fn terms(plan: &Plan, pool: Option<Bytes>, parts: &mut Parts) {
+    let serving = &plan.serving;
+    let mut inside = cache_terms(plan, serving.sequences, serving.context);
+    inside.push(working(plan));
+    let (Some(Ratio(share)), true, Some(pool)) =
+        (serving.utilization, serving.engine.takes_a_share(), pool)
+    else {
+        parts.fixed.extend(inside);
+        return;
+    };
+    // The engine takes its share whole: what weights and activations leave of it is cache.
+    let taken = pool.scaled(share);
+    let weights: Bytes = parts.fixed.iter().map(|term| term.bytes).sum();
+    let needed: Bytes = inside.iter().map(|term| term.bytes).sum();
+    let rest = taken.less(weights);
+    let per_token = cache(&plan.shape, serving.context, serving).0 / serving.context.max(1);
+    if needed > rest {
+        parts.notes.push(format!(
+            "a share of {} leaves {rest} for cache and activations; {needed} are asked for: the engine refuses to start",
+            Ratio(share)
+        ));
+    } else if let Some(tokens) = rest.0.checked_div(per_token) {
+        parts.notes.push(format!(
+            "what the share leaves is room for at most {} tokens of cache",
+            grouped(tokens)
+        ));
+    }
+    let formula =
+        "what the engine takes of the pool by its share, less weights, cache and activations";
+    let inputs = format!("{} x {} less the others", Ratio(share), grouped(pool.0));
+    let over = taken.less(weights.plus(needed));
+    parts.fixed.extend(inside);
+    parts.fixed.push(Term::new(TermId::Share, over, formula, inputs));
+}
+
+fn cache_terms(plan: &Plan, sequences: u64, tokens: u64) -> Vec<Term> {
+    let mut out = Vec::new();
+    let one = cache(&plan.shape, tokens, &plan.serving);
+    out.push(Term::new(
+        TermId::KvCache,
+        Bytes(product(&[one.0, sequences])),
+        "sequences x the cache of one: each layer 2 x tokens x key heads x width (sliding layers their window; latent ones rank + rope)",
+        format!(
+            "{sequences} x {} ({} tokens, {})",
+            grouped(one.0),
+            grouped(tokens),
+            plan.serving.kv.as_str()
+        ),
+    ));
+    let fixed = state(&plan.shape);
+    if fixed > Bytes(0) {
+        out.push(Term::new(
+            TermId::State,
+            Bytes(product(&[fixed.0, sequences])),
+            "sequences x states of fixed size",
+            format!("{sequences} x {}", grouped(fixed.0)),
+        ));
+    }
+    out
+}
+
+/// What an engine works with. Only how it grows is known, so it is a range.
+fn working(plan: &Plan) -> Term {
+    let engine = plan.serving.engine;
+    if engine == Engine::Sglang {
+        let (low, high) = SGLANG;
+        return Term::new(
+            TermId::Working,
+            low,
+            "SGLang's transients, as seen",
+            format!("{low} to {high}"),
+        )
+        .up_to(high);
+    }
+    let tokens = plan.serving.batched_tokens.unwrap_or(engine.batched_tokens());
+    let high = times(tokens, Bytes::from_gib(1).as_f64() * WORKING_GIB / WORKING_TOKENS);
+    let formula = "tokens worked on at once x 0 to 692 kB, the most that was seen";
+    Term::new(TermId::Working, Bytes(0), formula, grouped(tokens)).up_to(high)
+}
+
+/// What writing answers takes before they are trained on: it is over when the step begins, unless an engine
+/// stays beside the trainer.
+pub(super) fn rollouts(plan: &Plan, parts: &mut Parts) {
+    let terms = cache_terms(plan, plan.batch, plan.seq);
+    parts.beside.extend(terms);
+    parts.notes.push(
+        "answers are written before the step, with the cache below; an engine that stays beside the trainer (vLLM colocated) takes its share on top, and has to be planned apart"
+            .to_owned(),
+    );
+}
