@@ -136,8 +136,10 @@ pub fn parameters(shape: &Shape) -> Parameters {
     let embedding = product(&[shape.vocab, shape.hidden, if shape.tied { 1 } else { 2 }]);
     let counted = sum([linears, embedding, small(shape)]);
     let all = shape.parameters.unwrap_or(counted);
-    // A told number that is smaller than the matrices is of another model: its share of matrices is kept.
-    let linears = if all >= linears { linears } else { share(linears, all, counted) };
+    // A told number that is far from what is counted is of a model of another size: the share of matrices
+    // is kept.
+    let alike = all.abs_diff(counted) <= counted / 10 && all >= linears;
+    let linears = if alike { linears } else { share(linears, all, counted) };
     Parameters { all, linears, rest: all.saturating_sub(linears) }
 }
 

@@ -5,12 +5,16 @@
 
 pub mod blocks;
 pub mod choice;
+pub mod compare;
 pub mod estimate;
+pub mod ladder;
 pub mod linears;
 mod load;
 pub mod plan;
+pub mod rows;
 pub mod serving;
 pub mod shapes;
+pub mod verdict;
 
 #[cfg(test)]
 mod tests;

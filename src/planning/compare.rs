@@ -1,0 +1,217 @@
+//! The measured plans that are nearest to one, and how far the model is from what was measured.
+
+use super::choice::Method;
+use super::estimate::estimate;
+use super::linears::parameters;
+use super::plan::{Estimate, Plan};
+use super::rows::{Counted, PUBLISHED, ROWS, Row, Told, published};
+use crate::thresholds::Thresholds;
+use crate::units::{Bytes, Ratio};
+
+/// So many anchors are shown.
+const SHOWN: usize = 3;
+/// A factor that separates two plans; half and double are one apart on a scale of ratios.
+const NEAR: f64 = 1.5;
+
+/// A known combination beside a plan.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Anchor {
+    /// Its name.
+    pub id: &'static str,
+    /// What it was.
+    pub what: String,
+    /// How it is known.
+    pub counted: Counted,
+    /// Who published it.
+    pub source: &'static str,
+    /// What was measured; nothing where it did not fit.
+    pub measured: Option<Bytes>,
+    /// What the model says of the anchor itself.
+    pub estimated: Option<Bytes>,
+    /// Whether it ran.
+    pub fits: bool,
+    /// Whether it is so near that the plan should take about as much.
+    pub near: bool,
+    /// The plan's share of what was measured for it, where it is near.
+    pub ratio: Option<Ratio>,
+    /// Whether that is far off.
+    pub far: bool,
+}
+
+#[expect(clippy::cast_precision_loss, reason = "ratios of sizes")]
+fn apart(a: u64, b: u64) -> f64 {
+    (a.max(1) as f64 / b.max(1) as f64).ln().abs()
+}
+
+/// How far a plan is from another, on a scale on which twice the size is one apart.
+fn distance(plan: &Plan, other: &Plan) -> f64 {
+    let all = |plan: &Plan| parameters(&plan.shape).all;
+    let mut far = apart(all(plan), all(other)) * 3.0;
+    if plan.trains() && other.trains() {
+        far += apart(plan.tokens(), other.tokens());
+    }
+    let unlike = [
+        (family(plan) != family(other), 6.0),
+        (plan.dtype != other.dtype, 2.0),
+        (plan.checkpointing != other.checkpointing, 2.0),
+        (plan.loss != other.loss, 0.5),
+        (plan.targets != other.targets, 0.2),
+    ];
+    far + unlike.iter().filter(|(differs, _)| *differs).map(|(_, cost)| cost).sum::<f64>()
+}
+
+/// Methods that take about the same.
+const fn family(plan: &Plan) -> u8 {
+    match plan.method {
+        Method::Full => 0,
+        Method::Lora | Method::Qlora | Method::Dpo | Method::Grpo => 1,
+        Method::Inference => 2,
+    }
+}
+
+/// The anchors that are nearest to a plan, nearest first.
+#[must_use]
+pub fn anchors(plan: &Plan, estimated: &Estimate, t: &Thresholds) -> Vec<Anchor> {
+    let mut near: Vec<(f64, &Row, Plan)> = ROWS
+        .iter()
+        .filter_map(|row| Some((row, row.plan()?)))
+        .filter(|(_, other)| family(other) == family(plan))
+        .map(|(row, other)| (distance(plan, &other), row, other))
+        .collect();
+    near.sort_by(|a, b| a.0.total_cmp(&b.0));
+    near.truncate(SHOWN);
+    let mut out: Vec<Anchor> = near
+        .into_iter()
+        .map(|(far, row, other)| {
+            let near = far < NEAR.ln() && row.counted == Counted::Allocated;
+            beside(row, &other, estimated, near, t)
+        })
+        .collect();
+    out.extend(minimum(plan, estimated));
+    out
+}
+
+fn beside(row: &Row, other: &Plan, plan: &Estimate, near: bool, t: &Thresholds) -> Anchor {
+    let ratio = row.measured.filter(|_| near).and_then(|measured| plan.alloc.share_of(measured));
+    Anchor {
+        id: row.id,
+        what: row.what.to_owned(),
+        counted: row.counted,
+        source: row.source,
+        measured: row.measured,
+        estimated: Some(estimate(other, None, t).alloc),
+        fits: row.fits,
+        near,
+        ratio,
+        far: ratio.is_some_and(|Ratio(share)| (share - 1.0).abs() > t.plan_far_off.0),
+    }
+}
+
+/// What a project publishes as the least for a model of this size on another machine.
+fn minimum(plan: &Plan, estimated: &Estimate) -> Option<Anchor> {
+    let (size, bytes) = published(plan.method, parameters(&plan.shape).all)?;
+    debug_assert!(PUBLISHED.iter().any(|(of, _, _)| *of == size));
+    Some(Anchor {
+        id: "Unsloth",
+        what: format!(
+            "least for {} of {} billion parameters",
+            plan.method.as_str(),
+            size / 1_000_000_000
+        ),
+        counted: Counted::Published,
+        source: "Unsloth's requirements, for machines with memory of their own",
+        measured: Some(bytes),
+        estimated: None,
+        fits: true,
+        near: false,
+        ratio: estimated.alloc.share_of(bytes),
+        far: false,
+    })
+}
+
+/// A row beside what the model says of it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Held {
+    /// Its name.
+    pub id: &'static str,
+    /// Its estimate.
+    pub estimate: Estimate,
+    /// How far that is from what was measured, as a share of it.
+    pub error: Option<f64>,
+    /// Whether that counts.
+    pub counts: bool,
+}
+
+/// Every row that can be planned, beside its estimate. `pool` is the pool that they were measured on.
+#[must_use]
+pub fn held(pool: Bytes, t: &Thresholds) -> Vec<(&'static Row, Held)> {
+    let of = |row: &'static Row| {
+        let plan = row.plan()?;
+        let estimate = estimate(&plan, Some(pool), t);
+        let error = row.measured.map(|m| estimate.alloc.as_f64() / m.as_f64() - 1.0);
+        let counts = row.told == Told::Whole && error.is_some();
+        Some((row, Held { id: row.id, estimate, error, counts }))
+    };
+    ROWS.iter().filter_map(of).collect()
+}
+
+/// The median and the worst error of the rows that count, each without its sign, and the worst one's name.
+#[must_use]
+pub fn errors(held: &[(&'static Row, Held)]) -> Option<(f64, f64, &'static str)> {
+    let mut errors: Vec<(f64, &'static str)> = held
+        .iter()
+        .filter(|(_, held)| held.counts)
+        .filter_map(|(_, held)| Some((held.error?.abs(), held.id)))
+        .collect();
+    errors.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let (worst, name) = *errors.last()?;
+    Some((errors[errors.len() / 2].0, worst, name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::pool::Reader;
+    use crate::planning::shapes::find;
+    use crate::planning::verdict::{Budget, Outcome, verdicts};
+
+    /// A box at rest: 110 to 117 GiB available are on record, and the runs were made with most of it.
+    const AVAILABLE: Bytes = Bytes::from_gib(117);
+    const POOL: Bytes = Bytes::from_kib(127_600_748);
+
+    #[test]
+    fn the_model_is_near_what_was_measured() {
+        let held = held(POOL, &Thresholds::default());
+        let (median, worst, name) = errors(&held).unwrap();
+        assert!(median <= 0.05, "median {median}");
+        assert!(worst < 0.07 && name == "A01", "{name}: {worst}");
+        assert!(held.iter().filter(|(_, held)| held.counts).count() >= 9);
+    }
+
+    #[test]
+    fn what_ran_is_not_refused_and_what_did_not_is() {
+        let t = Thresholds::default();
+        let budget = Budget { size: Ok(POOL), ..Budget::given(AVAILABLE) };
+        let mut refused = 0;
+        for (row, held) in held(POOL, &t) {
+            let whole = verdicts(&held.estimate, Reader::Available, &budget, &t).whole();
+            assert_eq!(whole != Outcome::DoesNotFit, row.fits, "{}: {whole:?}", row.id);
+            refused += usize::from(!row.fits);
+        }
+        assert!(refused >= 4, "{refused} rows did not fit");
+    }
+
+    #[test]
+    fn a_plan_far_off_its_anchor_says_so() {
+        let t = Thresholds::default();
+        let mut plan = ROWS.iter().find(|row| row.id == "A07").unwrap().plan().unwrap();
+        let first = |plan: &Plan| anchors(plan, &estimate(plan, None, &t), &t).remove(0);
+        let same = first(&plan);
+        assert_eq!((same.id, same.near, same.far), ("A07", true, false));
+        // The same in all but the size of its weights.
+        plan.stored = Some(Bytes::from_gib(90));
+        assert!(first(&plan).far);
+        let other = Plan::of(find("llama-3.2-1b").unwrap().shape(), Method::Full);
+        assert!(!first(&other).near);
+    }
+}

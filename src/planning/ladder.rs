@@ -1,0 +1,501 @@
+//! What to do when it does not fit, in order: what costs its user least comes first. Reducing the batch is
+//! never the first step.
+
+use super::choice::{Dtype, KvDtype, Loader, Loss, Method, Optimizer};
+use super::estimate::{estimate, grouped};
+use super::linears::parameters;
+use super::plan::{Estimate, Plan};
+use super::shapes::NAMED;
+use super::verdict::{Budget, Outcome, Verdicts, verdicts};
+use crate::model::pool::Reader;
+use crate::model::shape::Shape;
+use crate::thresholds::Thresholds;
+use crate::units::{Bytes, Ratio, SignedBytes};
+
+/// Lengths and sizes are looked for in steps of this many tokens.
+const STEP: u64 = 128;
+
+states! {
+    /// A rung of the ladder.
+    RungId {
+        /// Flush the page cache.
+        Flush = "flush",
+        /// Load in pieces.
+        Loader = "streamed_loader",
+        /// Pack shorter sequences.
+        Packing = "shorter_packing",
+        /// A smaller batch.
+        Batch = "smaller_batch",
+        /// A loss that keeps fewer logits.
+        Loss = "fused_loss",
+        /// Compute activations anew.
+        Checkpointing = "checkpointing",
+        /// A smaller optimizer.
+        Optimizer = "smaller_optimizer",
+        /// Segments that grow.
+        Segments = "expandable_segments",
+        /// Train adapters in bf16.
+        Lora = "bf16_lora",
+        /// Train adapters on four bits.
+        Qlora = "qlora",
+        /// A shorter context.
+        Context = "shorter_context",
+        /// Fewer sequences at a time.
+        Sequences = "fewer_sequences",
+        /// A smaller type for the cache.
+        KvDtype = "smaller_cache_type",
+        /// A smaller share of the pool.
+        Share = "smaller_share",
+        /// Quantised weights.
+        Quantised = "quantised_weights",
+        /// A smaller model.
+        Model = "smaller_model",
+        /// Several machines.
+        Machines = "more_machines",
+    }
+}
+
+/// A rung.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Rung {
+    /// Which.
+    pub id: RungId,
+    /// What to do.
+    pub action: String,
+    /// How much less the plan takes at its worse peak; for a flush, how much more is free.
+    pub effect: SignedBytes,
+    /// The verdict with this rung alone.
+    pub alone: Outcome,
+    /// The verdict with this one and those before it that help.
+    pub together: Outcome,
+    /// Whether it helps.
+    pub helps: bool,
+    /// What should be known about it.
+    pub remark: String,
+}
+
+/// What the ladder is climbed with.
+struct Climb<'a> {
+    plan: &'a Plan,
+    before: Estimate,
+    budget: &'a Budget,
+    reader: Reader,
+    t: &'a Thresholds,
+    /// The plan with every rung so far that helps.
+    changed: Plan,
+    /// The pool with the flush, if that helps.
+    flushed: Budget,
+    rungs: Vec<Rung>,
+}
+
+/// Every rung for a plan, in order.
+#[must_use]
+pub fn ladder(plan: &Plan, budget: &Budget, t: &Thresholds) -> Vec<Rung> {
+    let mut climb = Climb {
+        plan,
+        before: estimate(plan, budget.size.ok(), t),
+        budget,
+        reader: plan.serving.engine.reader(),
+        t,
+        changed: plan.clone(),
+        flushed: *budget,
+        rungs: Vec::new(),
+    };
+    climb.flush();
+    if plan.trains() {
+        climb.training();
+    } else {
+        climb.serving();
+    }
+    climb.last();
+    climb.rungs
+}
+
+impl Climb<'_> {
+    fn estimate(&self, plan: &Plan) -> Estimate {
+        estimate(plan, self.budget.size.ok(), self.t)
+    }
+
+    fn verdicts(&self, plan: &Plan, budget: &Budget) -> Verdicts {
+        verdicts(&self.estimate(plan), self.reader, budget, self.t)
+    }
+
+    fn whole(&self, plan: &Plan, budget: &Budget) -> Outcome {
+        self.verdicts(plan, budget).whole()
+    }
+
+    fn flush(&mut self) {
+        let mut after = *self.budget;
+        after.free = match (self.budget.free, self.budget.flushable) {
+            (Ok(free), Ok(more)) => Ok(free.plus(more)),
+            (free, _) => free,
+        };
+        let gain = self.budget.flushable.unwrap_or(Bytes(0));
+        let alone = self.whole(self.plan, &after);
+        let helps = self.reader == Reader::Free && gain > Bytes(0) && self.budget.free.is_ok();
+        let remark = match (self.budget.flushable, self.reader) {
+            (Err(reason), _) => format!("what a flush returns is not known ({})", reason.as_str()),
+            (Ok(_), Reader::Available) => {
+                "what is available counts it already; it spares engines and drivers that go by free memory, and the taking back under load".to_owned()
+            }
+            (Ok(_), Reader::Free) => "needs root; between runs, never while one is in a step".to_owned(),
+        };
+        if helps {
+            self.flushed = after;
+        }
+        self.rungs.push(Rung {
+            id: RungId::Flush,
+            action: "gb10-exporter flush".to_owned(),
+            effect: gain.signed_less(Bytes(0)),
+            alone,
+            together: alone,
+            helps,
+            remark,
+        });
+    }
+
+    /// A rung that changes the plan.
+    fn rung(&mut self, id: RungId, action: &str, remark: &str, change: impl Fn(&mut Plan)) {
+        let mut alone = self.plan.clone();
+        change(&mut alone);
+        let estimate = self.estimate(&alone);
+        let effect = worst(&self.before).signed_less(worst(&estimate));
+        let helps = effect.0 > 0
+            || (estimate.load.pool_high < self.before.load.pool_high
+                && estimate.pool <= self.before.pool);
+        if helps {
+            change(&mut self.changed);
+        }
+        let alone = verdicts(&estimate, self.reader, self.budget, self.t).whole();
+        let together = self.whole(&self.changed, &self.flushed);
+        self.rungs.push(Rung {
+            id,
+            action: action.to_owned(),
+            effect,
+            alone,
+            together,
+            helps,
+            remark: remark.to_owned(),
+        });
+    }
+
+    /// The largest value up to `most` with which the plan fits, in steps.
+    fn largest(&self, most: u64, step: u64, set: impl Fn(&mut Plan, u64)) -> Option<u64> {
+        let fits = |value: u64| {
+            let mut plan = self.plan.clone();
+            set(&mut plan, value);
+            self.whole(&plan, self.budget) != Outcome::DoesNotFit
+        };
+        // More never takes less, so halving finds it.
+        let (mut low, mut high) = (0, most / step);
+        while low < high {
+            let middle = low + (high - low).div_ceil(2);
+            if fits(middle * step) { low = middle } else { high = middle - 1 }
+        }
+        (low > 0).then_some(low * step)
+    }
+
+    fn training(&mut self) {
+        let plan = self.plan;
+        let half = (plan.seq / 2).max(STEP.min(plan.seq));
+        let remark = match self.largest(plan.seq, STEP.min(plan.seq), |p, seq| p.seq = seq) {
+            Some(seq) if seq + STEP > plan.seq => {
+                "this length is not what keeps it from fitting".to_owned()
+            }
+            Some(seq) => format!("the longest that fits is {} tokens", grouped(seq)),
+            None => "no length fits by itself".to_owned(),
+        };
+        self.rung(RungId::Packing, &format!("--seq {half}"), &remark, |p| p.seq = half.min(p.seq));
+        if plan.batch > 1 {
+            let half = plan.batch / 2;
+            let remark = match self.largest(plan.batch, 1, |p, batch| p.batch = batch) {
+                Some(batch) => format!(
+                    "the largest that fits is {batch}; gradient accumulation keeps the effective batch"
+                ),
+                None => "no batch fits by itself".to_owned(),
+            };
+            self.rung(RungId::Batch, &format!("--batch {half}"), &remark, |p| p.batch = half);
+        } else {
+            self.idle(RungId::Batch, "--batch 1", "it is 1 already");
+        }
+        self.within_the_method();
+        self.streamed();
+        self.method();
+    }
+
+    /// What leaves the method as it is.
+    fn within_the_method(&mut self) {
+        let plan = self.plan;
+        if matches!(plan.loss, Loss::Fused | Loss::Chunked) {
+            self.idle(RungId::Loss, "--loss chunked", "its loss keeps few logits already");
+        } else {
+            self.rung(
+                RungId::Loss,
+                "--loss chunked",
+                "logits in pieces (or none: Liger, Unsloth); the largest part of many runs",
+                |p| p.loss = Loss::Chunked,
+            );
+        }
+        if plan.checkpointing {
+            self.idle(RungId::Checkpointing, "checkpointing", "it is on already");
+        } else {
+            self.rung(
+                RungId::Checkpointing,
+                "checkpointing (without --no-checkpointing)",
+                "a third more time; see that it takes effect, models with code of their own ignore it",
+                |p| p.checkpointing = true,
+            );
+        }
+        let smaller = if plan.optimizer == Optimizer::Adamw8bit {
+            "it has 8 bits already"
+        } else {
+            "states of one byte"
+        };
+        self.rung(RungId::Optimizer, "--optimizer adamw-8bit", smaller, |p| {
+            p.optimizer = Optimizer::Adamw8bit;
+        });
+        self.rung(
+            RungId::Segments,
+            "--expandable-segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
+            "less is set aside and not used",
+            |p| p.expandable = true,
+        );
+    }
+
+    fn streamed(&mut self) {
+        self.rung(
+            RungId::Loader,
+            "--loader streamed",
+            "safetensors 0.8 and later, or --no-mmap: the load's peak, not what runs",
+            |p| p.loader = Loader::Streamed,
+        );
+    }
+
+    /// Another method: adapters in bf16 first, four bits after them, for dequantised copies and upcasts
+    /// take back a part of what they save.
+    fn method(&mut self) {
+        match self.plan.method {
+            Method::Full => {
+                self.rung(
+                    RungId::Lora,
+                    "--method lora",
+                    "trains adapters instead of everything",
+                    |p| {
+                        p.method = Method::Lora;
+                    },
+                );
+                self.qlora();
+            }
+            Method::Qlora => {
+                let mut bf16 = self.plan.clone();
+                (bf16.method, bf16.dtype) = (Method::Lora, Dtype::Bf16);
+                let fits = self.whole(&bf16, self.budget) != Outcome::DoesNotFit;
+                let remark = if fits {
+                    "takes more and fits: no dequantised copies, no upcasts, and faster"
+                } else {
+                    "does not fit in bf16: stay with four bits"
+                };
+                self.rung(RungId::Lora, "--method lora", remark, |p| {
+                    (p.method, p.dtype) = (Method::Lora, Dtype::Bf16);
+                });
+            }
+            _ if self.plan.dtype.quantised() || self.plan.stored.is_some() => {
+                self.idle(RungId::Qlora, "--method qlora", "its weights are what they are");
+            }
+            _ => self.qlora(),
+        }
+    }
+
+    fn qlora(&mut self) {
+        self.rung(
+            RungId::Qlora,
+            "--method qlora",
+            "after bf16 adapters: matrices are dequantised as they are used, and loading may hold a whole file",
+            |p| (p.method, p.dtype, p.stored) = (Method::Qlora, Dtype::Nf4, None),
+        );
+    }
+
+    fn serving(&mut self) {
+        let plan = self.plan;
+        let serving = plan.serving;
+        let step = STEP.min(serving.context);
+        let remark =
+            match self.largest(serving.context, step, |p, tokens| p.serving.context = tokens) {
+                Some(tokens) if tokens + STEP > serving.context => {
+                    "this context is not what keeps it from fitting".to_owned()
+                }
+                Some(tokens) => format!("the longest that fits is {} tokens", grouped(tokens)),
+                None => "no context fits by itself".to_owned(),
+            };
+        let half = (serving.context / 2).max(1);
+        self.rung(RungId::Context, &format!("--context {half}"), &remark, |p| {
+            p.serving.context = half;
+        });
+        let fewer = (serving.sequences / 2).max(1);
+        self.rung(RungId::Sequences, &format!("--sequences {fewer}"), "", |p| {
+            p.serving.sequences = fewer;
+        });
+        self.rung(RungId::KvDtype, "--kv-dtype fp8", "half of the cache", |p| {
+            p.serving.kv = KvDtype::Fp8;
+        });
+        if let Some(Ratio(share)) = serving.utilization {
+            let smaller = (share - 0.1).max(0.1);
+            self.rung(
+                RungId::Share,
+                &format!("--utilization {smaller:.2}"),
+                "0.80 to 0.85 is what owners run alone on a box; two servers share what is left",
+                |p| p.serving.utilization = Some(Ratio(smaller)),
+            );
+        }
+        self.streamed();
+        if !plan.dtype.quantised() && plan.stored.is_none() {
+            self.rung(
+                RungId::Quantised,
+                "--dtype fp8",
+                "or a four-bit checkpoint (nvfp4, mxfp4)",
+                |p| {
+                    p.dtype = Dtype::Fp8;
+                },
+            );
+        }
+    }
+
+    /// The last resorts: a smaller model, or more machines.
+    fn last(&mut self) {
+        let smaller = NAMED.iter().filter(|named| {
+            named.published < parameters(&self.plan.shape).all && named.published > 500_000_000
+        });
+        let with = |shape: Shape| Plan {
+            shape,
+            alike: Vec::new(),
+            stored: None,
+            largest_file: None,
+            ..self.plan.clone()
+        };
+        let fitting = smaller
+            .filter(|named| self.whole(&with(named.shape()), self.budget) != Outcome::DoesNotFit)
+            .max_by_key(|named| named.published);
+        match fitting {
+            Some(named) => {
+                let shape = named.shape();
+                let remark = "the largest of the table that fits with these options";
+                let action = format!("--model {}", named.name);
+                self.rung(RungId::Model, &action, remark, |p| {
+                    p.shape = shape.clone();
+                    p.alike.clear();
+                    (p.stored, p.largest_file) = (None, None);
+                });
+            }
+            None => self.idle(
+                RungId::Model,
+                "a smaller model",
+                "none of the table fits with these options",
+            ),
+        }
+        let (action, remark) = self.machines();
+        self.idle(RungId::Machines, &action, &remark);
+    }
+
+    fn machines(&self) -> (String, String) {
+        let words =
+            "sharded over machines like this one; each holds its context and its part of the rest";
+        let Ok(room) = self.budget.room(self.reader) else {
+            return ("more machines".to_owned(), "what is left of one is not known".to_owned());
+        };
+        let context = self.before.context;
+        let each = room.less(self.t.plan_comfort).less(context);
+        let whole = self.before.pool.less(context);
+        match whole.0.div_ceil(each.0.max(1)) {
+            _ if each == Bytes(0) => {
+                ("more machines".to_owned(), "this one has no room to share".to_owned())
+            }
+            0 | 1 => ("1 machine".to_owned(), "one is enough while it runs".to_owned()),
+            n => (format!("at least {n} machines"), words.to_owned()),
+        }
+    }
+
+    /// A rung that has nothing to change.
+    fn idle(&mut self, id: RungId, action: &str, remark: &str) {
+        let alone = self.whole(self.plan, self.budget);
+        let together = self.whole(&self.changed, &self.flushed);
+        self.rungs.push(Rung {
+            id,
+            action: action.to_owned(),
+            effect: SignedBytes(0),
+            alone,
+            together,
+            helps: false,
+            remark: remark.to_owned(),
+        });
+    }
+}
+
+/// The worse of the two peaks.
+fn worst(estimate: &Estimate) -> Bytes {
+    estimate.pool.max(estimate.load.pool)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::planning::shapes::find;
+
+    fn of(plan: &Plan, available: u64) -> Vec<Rung> {
+        ladder(plan, &Budget::given(Bytes::from_gib(available)), &Thresholds::default())
+    }
+
+    #[test]
+    fn the_batch_is_never_the_first_step_and_packing_comes_before_it() {
+        let mut plan = Plan::of(find("llama-3.1-8b").unwrap().shape(), Method::Lora);
+        (plan.batch, plan.seq) = (16, 4096);
+        let ids: Vec<RungId> = of(&plan, 60).iter().map(|rung| rung.id).collect();
+        assert_eq!(ids[..3], [RungId::Flush, RungId::Packing, RungId::Batch]);
+        let at = |id| ids.iter().position(|one| *one == id).unwrap();
+        assert!(at(RungId::Loss) < at(RungId::Qlora) && at(RungId::Qlora) < at(RungId::Model));
+        assert_eq!(ids.last(), Some(&RungId::Machines));
+    }
+
+    #[test]
+    fn each_rung_says_what_it_does_for_this_plan() {
+        let mut plan = Plan::of(find("llama-3.1-8b").unwrap().shape(), Method::Lora);
+        (plan.batch, plan.seq) = (16, 4096);
+        let rungs = of(&plan, 90);
+        let rung = |id| rungs.iter().find(|rung| rung.id == id).unwrap();
+        assert_eq!(rung(RungId::Packing).alone, Outcome::Tight);
+        assert!(rung(RungId::Batch).remark.starts_with("the largest that fits is "));
+        assert_eq!(rung(RungId::Loss).alone, Outcome::Fits);
+        assert!(rung(RungId::Loss).effect.0 > 40 << 30);
+        assert!(!rung(RungId::Checkpointing).helps);
+        assert_eq!(rung(RungId::Machines).action, "at least 2 machines");
+    }
+
+    #[test]
+    fn bf16_is_offered_to_qlora_only_where_it_fits() {
+        let words = |name: &str, gib| {
+            let plan = Plan::of(find(name).unwrap().shape(), Method::Qlora);
+            let rungs = of(&plan, gib);
+            rungs.into_iter().find(|rung| rung.id == RungId::Lora).unwrap().remark
+        };
+        assert!(words("llama-3.1-8b", 117).contains("fits: no dequantised"));
+        assert!(words("llama-3.1-70b", 117).contains("stay with four bits"));
+    }
+
+    #[test]
+    fn a_flush_helps_those_that_go_by_free_memory() {
+        use crate::planning::choice::Engine;
+        let mut plan = Plan::of(find("llama-3.1-8b").unwrap().shape(), Method::Inference);
+        let budget = Budget {
+            free: Ok(Bytes::from_gib(10)),
+            flushable: Ok(Bytes::from_gib(70)),
+            ..Budget::given(Bytes::from_gib(85))
+        };
+        let mut first = |engine| {
+            plan.serving.engine = engine;
+            ladder(&plan, &budget, &Thresholds::default()).remove(0)
+        };
+        let old = first(Engine::VllmOld);
+        assert!(old.helps && old.alone == Outcome::Fits);
+        let new = first(Engine::Vllm);
+        assert!(!new.helps && new.remark.contains("counts it already"));
+    }
+}
