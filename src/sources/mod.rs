@@ -9,6 +9,7 @@ pub mod follow;
 pub mod gpu;
 pub mod kernel_log;
 pub mod lines;
+pub mod models;
 pub mod proc;
 pub mod processes;
 pub mod recorder;
