@@ -8,6 +8,7 @@ mod doctor;
 pub mod history;
 mod log;
 mod notify;
+mod plan;
 mod record;
 mod reload;
 mod replay;
@@ -73,6 +74,9 @@ enum Command {
     /// The part of `doctor --cuda` that makes a CUDA context, in a process of its own.
     #[command(hide = true)]
     CudaProbe(doctor::ProbeArgs),
+    /// Will it fit? What a job will take of the pool, term by term, what is left, what others measured, and what
+    /// to do if it does not fit. Exit code 0 when it fits or is tight, 1 when it does not fit.
+    Plan(Box<plan::PlanArgs>),
     /// Replay a scenario: a machine over time, from a text file.
     Replay(replay::ReplayArgs),
     /// Lay a training log beside samples of its box: when was the run slow, how much, and what the box did
@@ -171,6 +175,7 @@ pub fn main() -> ExitCode {
         Command::Status(args) => status::run(&args),
         Command::Doctor(args) => doctor::run(&args),
         Command::CudaProbe(args) => doctor::probe(&args),
+        Command::Plan(args) => plan::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Correlate(args) => correlate::run(&args),

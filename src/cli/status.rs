@@ -1,5 +1,6 @@
 //! `status`: how the machine stands, for a person.
 
+use super::settings::Given;
 use super::{StatusArgs, VERSION, print};
 use crate::client;
 use crate::clock::System;
@@ -21,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(6);
 pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     let status = match &args.url {
         Some(url) => fetch(url)?,
-        None => read_here(args)?,
+        None => read_here(&args.given)?,
     };
     if args.json {
         print(&status.to_json())?;
@@ -33,7 +34,7 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
 }
 
 /// From a running exporter.
-fn fetch(url: &str) -> anyhow::Result<Status> {
+pub(super) fn fetch(url: &str) -> anyhow::Result<Status> {
     let body = client::get(url, paths::STATUS)?;
     let status: Status = serde_json::from_slice(&body).with_context(|| {
         format!("{url}{} is not a status document of this exporter", paths::STATUS)
@@ -45,10 +46,10 @@ fn fetch(url: &str) -> anyhow::Result<Status> {
 }
 
 /// From this machine, by the same engine that serves; it writes nothing.
-fn read_here(args: &StatusArgs) -> anyhow::Result<Status> {
-    let config = args.given.config()?;
+pub(super) fn read_here(given: &Given<false>) -> anyhow::Result<Status> {
+    let config = given.config()?;
     let engine = Engine::start(Options {
-        machine: args.given.machine(&config)?,
+        machine: given.machine(&config)?,
         clock: Arc::new(System),
         settings: Settings::of(&config),
         state_directory: None,

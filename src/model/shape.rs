@@ -152,8 +152,10 @@ pub struct ModelFiles {
     pub largest: Option<Bytes>,
     /// How its weights are stored, in the words of the files.
     pub stored: String,
-    /// Whether that is a quantised form, which no training goes on from as it is.
+    /// Whether that is a quantised form.
     pub quantised: bool,
+    /// Whether only engines read it, and no trainer goes on from it.
+    pub serves_only: bool,
     /// What should be known about how it was read.
     pub notes: Vec<String>,
 }

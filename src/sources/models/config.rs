@@ -105,6 +105,7 @@ pub fn parse(bytes: &[u8]) -> Result<ModelFiles, String> {
         largest: None,
         stored,
         quantised: method.is_some(),
+        serves_only: false,
         notes,
     })
 }

@@ -418,6 +418,7 @@ impl Header {
             largest: None,
             quantised: !matches!(stored.as_str(), "F32" | "F16" | "BF16"),
             stored,
+            serves_only: true,
             notes: self.notes(kind),
         })
     }

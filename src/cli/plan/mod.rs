@@ -1,0 +1,136 @@
+//! `plan`: will it fit?
+
+mod budget;
+mod json;
+mod options;
+mod text;
+
+use budget::{Left, PoolArgs};
+use options::{Job, JobArgs, PlanError};
+
+use super::{USAGE, print};
+use crate::planning::compare::{Anchor, anchors};
+use crate::planning::estimate::estimate;
+use crate::planning::ladder::{Rung, ladder};
+use crate::planning::plan::Estimate;
+use crate::planning::verdict::{Outcome, Verdicts, verdicts};
+use crate::thresholds::Thresholds;
+use anyhow::bail;
+use clap::Args;
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+/// Exit code when it does not fit.
+const DOES_NOT_FIT: u8 = 1;
+
+#[derive(Debug, Args)]
+pub(super) struct PlanArgs {
+    #[command(flatten)]
+    job: JobArgs,
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    pool: PoolArgs,
+}
+
+/// All that is said about a job.
+struct Told {
+    job: Job,
+    estimate: Estimate,
+    left: Left,
+    verdicts: Verdicts,
+    anchors: Vec<Anchor>,
+    ladder: Vec<Rung>,
+    warnings: Vec<String>,
+    thresholds: Thresholds,
+}
+
+pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let job = match args.job.job() {
+        Ok(job) => job,
+        Err(PlanError::Usage(what)) => return Ok(usage(&what)),
+        Err(PlanError::Model(error)) => return Err(error.into()),
+    };
+    let thresholds = args.pool.thresholds()?;
+    let told = Told::of(job, args.pool.left()?, &thresholds);
+    if args.json {
+        print(format!("{:#}\n", json::document(&told)).as_bytes())?;
+    } else {
+        print(text::worksheet(&told).as_bytes())?;
+    }
+    for warning in &told.warnings {
+        let _ = writeln!(io::stderr(), "gb10-exporter: warning: {warning}");
+    }
+    match told.verdicts.whole() {
+        Outcome::Fits | Outcome::Tight => Ok(ExitCode::SUCCESS),
+        Outcome::DoesNotFit => Ok(DOES_NOT_FIT.into()),
+        Outcome::Unknown => bail!(
+            "{}: what is left by {} could not be read, so there is no verdict",
+            told.left.of,
+            told.verdicts.reader.as_str()
+        ),
+    }
+}
+
+/// Tells wrong usage.
+pub(super) fn usage(what: &str) -> ExitCode {
+    let _ = writeln!(io::stderr(), "gb10-exporter: {what}\n\nFor more information, try '--help'.");
+    USAGE.into()
+}
+
+impl Told {
+    fn of(job: Job, left: Left, t: &Thresholds) -> Self {
+        let reader = job.plan.serving.engine.reader();
+        let estimate = estimate(&job.plan, left.budget.size.ok(), t);
+        let verdicts = verdicts(&estimate, reader, &left.budget, t);
+        let anchors = anchors(&job.plan, &estimate, t);
+        let ladder = ladder(&job.plan, &left.budget, t);
+        let mut told = Self {
+            job,
+            estimate,
+            left,
+            verdicts,
+            anchors,
+            ladder,
+            warnings: Vec::new(),
+            thresholds: *t,
+        };
+        told.warnings = told.warn();
+        told
+    }
+
+    fn warn(&self) -> Vec<String> {
+        let budget = &self.left.budget;
+        let need = self.estimate.pool;
+        let mut out = Vec::new();
+        if self.verdicts.whole() == Outcome::Tight {
+            out.push("it is tight: see the ladder for what makes room".to_owned());
+        }
+        if let Ok(cache) = budget.flushable
+            && cache > need.scaled(self.thresholds.plan_flush_from.0)
+        {
+            out.push(format!("{cache} of page cache are in the way of programs that go by free memory: gb10-exporter flush"));
+        }
+        if let Ok(blocks) = budget.contiguous
+            && blocks < self.thresholds.contiguous_low
+        {
+            out.push(format!(
+                "only {blocks} are free in blocks of 2 MiB and more; drivers found no memory with GiB available: flush with --compact"
+            ));
+        }
+        if let Err(reason) = budget.claimed[self.verdicts.reader as usize] {
+            out.push(format!(
+                "what running jobs may still take is unknown ({}); it is not taken off",
+                reason.as_str()
+            ));
+        }
+        for anchor in self.anchors.iter().filter(|anchor| anchor.far) {
+            out.push(format!(
+                "the estimate is far off {} ({}), which is like it",
+                anchor.id, anchor.what
+            ));
+        }
+        out
+    }
+}
