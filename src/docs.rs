@@ -1,4 +1,8 @@
-//! The generated references: metrics, thresholds, command line.
+//! The generated references: metrics, thresholds, command line, planning.
+
+mod planning;
+
+pub use planning::planning;
 
 mod alerts;
 

@@ -14,6 +14,7 @@ fn references_match_the_tables() {
     golden("docs/METRICS.md", &docs::metrics());
     golden("docs/THRESHOLDS.md", &docs::thresholds());
     golden("docs/CLI.md", &docs::cli(&cli::command()));
+    golden("docs/PLANNING.md", &docs::planning());
     golden("deploy/gb10-exporter.yml", &docs::example_config());
 }
 

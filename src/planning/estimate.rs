@@ -24,6 +24,12 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
+/// A factor as a person would write it: what a sum of floats adds at its end is rounded away.
+pub(super) fn shown(factor: f64) -> f64 {
+    const DIGITS: f64 = 1e12;
+    (factor * DIGITS).round() / DIGITS
+}
+
 /// So many things of a fraction of bytes each, to the nearest byte.
 #[expect(
     clippy::cast_precision_loss,
@@ -89,6 +95,8 @@ pub(super) struct Parts {
     pub varying: Vec<Term>,
     /// There at another time.
     pub beside: Vec<Term>,
+    /// Whether its engine would refuse to start.
+    pub refused: bool,
     /// Remarks.
     pub notes: Vec<String>,
 }
@@ -99,7 +107,7 @@ fn total(terms: &[Term], of: fn(&Term) -> Bytes) -> Bytes {
 
 impl Parts {
     fn finish(self, plan: &Plan, t: &Thresholds) -> Estimate {
-        let Self { fixed, varying, beside, notes } = self;
+        let Self { fixed, varying, beside, refused, notes } = self;
         let factor = match (plan.trains(), plan.expandable) {
             (false, _) => Ratio(1.0),
             (true, false) => t.plan_slack,
@@ -133,6 +141,7 @@ impl Parts {
                 .plus(context),
             pool_low: alloc.plus(context),
             load,
+            refused,
             terms: [fixed, varying].concat(),
             beside,
             notes,
@@ -308,7 +317,7 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
             TermId::Activations,
             times(each, kept.bytes),
             &format!("({}) x layers x u", kept.formula),
-            format!("{} x {sizes}", kept.bytes),
+            format!("{} x {sizes}", shown(kept.bytes)),
         );
         return (vec![activations, logits], Vec::new());
     }
@@ -337,7 +346,7 @@ fn recomputed(plan: &Plan, u: u64) -> Vec<Term> {
         TermId::Transient,
         bytes,
         &format!("({}) x u, the layer that is computed anew", coefficient.formula),
-        format!("{} x {}", coefficient.bytes, grouped(u)),
+        format!("{} x {}", shown(coefficient.bytes), grouped(u)),
     );
     if plan.shape.experts() {
         // Trainers of experts in four bits were seen to take twice what a dense layer does.

@@ -159,14 +159,16 @@ impl Climb<'_> {
         let mut alone = self.plan.clone();
         change(&mut alone);
         let estimate = self.estimate(&alone);
-        let effect = worst(&self.before).signed_less(worst(&estimate));
-        let helps = effect.0 > 0
-            || (estimate.load.pool_high < self.before.load.pool_high
-                && estimate.pool <= self.before.pool);
+        let mut effect = worst(&self.before).signed_less(worst(&estimate));
+        if effect.0 == 0 {
+            // A range that gets narrower.
+            effect = self.before.load.pool_high.signed_less(estimate.load.pool_high);
+        }
+        let alone = verdicts(&estimate, self.reader, self.budget, self.t).whole();
+        let helps = effect.0 > 0 || alone.rank() < self.whole(self.plan, self.budget).rank();
         if helps {
             change(&mut self.changed);
         }
-        let alone = verdicts(&estimate, self.reader, self.budget, self.t).whole();
         let together = self.whole(&self.changed, &self.flushed);
         self.rungs.push(Rung {
             id,
@@ -339,13 +341,7 @@ impl Climb<'_> {
             p.serving.kv = KvDtype::Fp8;
         });
         if let Some(Ratio(share)) = serving.utilization {
-            let smaller = (share - 0.1).max(0.1);
-            self.rung(
-                RungId::Share,
-                &format!("--utilization {smaller:.2}"),
-                "0.80 to 0.85 is what owners run alone on a box; two servers share what is left",
-                |p| p.serving.utilization = Some(Ratio(smaller)),
-            );
+            self.share(share);
         }
         self.streamed();
         if !plan.dtype.quantised() && plan.stored.is_none() {
@@ -358,6 +354,21 @@ impl Climb<'_> {
                 },
             );
         }
+    }
+
+    /// Another share of the pool: a larger one where the engine would refuse to start, else a smaller one.
+    fn share(&mut self, share: f64) {
+        const STEP: f64 = 0.05;
+        let (share, remark) = if self.before.refused {
+            let needed = self.budget.size.ok().and_then(|pool| self.before.alloc.share_of(pool));
+            let share = needed.map_or(share, |Ratio(needed)| (needed / STEP).ceil() * STEP);
+            (share.min(1.0), "the least that holds weights and cache")
+        } else {
+            ((share - 0.1).max(STEP), "0.80 to 0.85 is what owners run alone on a box")
+        };
+        self.rung(RungId::Share, &format!("--utilization {share:.2}"), remark, |p| {
+            p.serving.utilization = Some(Ratio(share));
+        });
     }
 
     /// The last resorts: a smaller model, or more machines.
@@ -373,7 +384,11 @@ impl Climb<'_> {
             ..self.plan.clone()
         };
         let fitting = smaller
-            .filter(|named| self.whole(&with(named.shape()), self.budget) != Outcome::DoesNotFit)
+            .filter(|named| {
+                let plan = with(named.shape());
+                worst(&self.estimate(&plan)) < worst(&self.before)
+                    && self.whole(&plan, self.budget) != Outcome::DoesNotFit
+            })
             .max_by_key(|named| named.published);
         match fitting {
             Some(named) => {

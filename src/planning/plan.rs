@@ -233,6 +233,8 @@ pub struct Estimate {
     pub pool_low: Bytes,
     /// While it loads.
     pub load: Load,
+    /// Whether its engine would refuse to start, whatever the pool has left.
+    pub refused: bool,
     /// What should be known about the figures.
     pub notes: Vec<String>,
 }

@@ -69,6 +69,7 @@ pub(super) fn terms(plan: &Plan, pool: Option<Bytes>, parts: &mut Parts) {
     let rest = taken.less(weights);
     let per_token = cache(&plan.shape, serving.context, serving).0 / serving.context.max(1);
     if needed > rest {
+        parts.refused = true;
         parts.notes.push(format!(
             "a share of {} leaves {rest} for cache and activations; {needed} are asked for: the engine refuses to start",
             Ratio(share)
@@ -93,7 +94,7 @@ fn cache_terms(plan: &Plan, sequences: u64, tokens: u64) -> Vec<Term> {
     out.push(Term::new(
         TermId::KvCache,
         Bytes(product(&[one.0, sequences])),
-        "sequences x the cache of one: each layer 2 x tokens x key heads x width (sliding layers their window; latent ones rank + rope)",
+        "sequences x the cache of one (2 x tokens x key heads x width x bytes a layer)",
         format!(
             "{sequences} x {} ({} tokens, {})",
             grouped(one.0),

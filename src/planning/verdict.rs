@@ -108,16 +108,23 @@ impl Verdicts {
     }
 }
 
-/// The worse of two. What cannot be told is no excuse for what does not fit.
+impl Outcome {
+    /// The worse, the higher. What cannot be told is no excuse for what does not fit.
+    #[must_use]
+    pub const fn rank(self) -> u8 {
+        match self {
+            Self::Fits => 0,
+            Self::Tight => 1,
+            Self::Unknown => 2,
+            Self::DoesNotFit => 3,
+        }
+    }
+}
+
+/// The worse of two.
 #[must_use]
 pub fn worse(a: Outcome, b: Outcome) -> Outcome {
-    let rank = |outcome: Outcome| match outcome {
-        Outcome::Fits => 0,
-        Outcome::Tight => 1,
-        Outcome::Unknown => 2,
-        Outcome::DoesNotFit => 3,
-    };
-    if rank(a) >= rank(b) { a } else { b }
+    if a.rank() >= b.rank() { a } else { b }
 }
 
 /// What an estimate needs while it loads and while it runs.
@@ -133,6 +140,10 @@ pub fn needs(estimate: &Estimate) -> (Need, Need) {
 /// Judges an estimate.
 #[must_use]
 pub fn verdicts(estimate: &Estimate, reader: Reader, budget: &Budget, t: &Thresholds) -> Verdicts {
+    if estimate.refused {
+        let none = [Outcome::DoesNotFit; Reader::ALL.len()];
+        return Verdicts { load: none, steady: none, reader };
+    }
     let (load, steady) = needs(estimate);
     let of =
         |need: Need| [Reader::Free, Reader::Available].map(|by| judge(need, budget.room(by), t));

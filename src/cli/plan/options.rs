@@ -291,9 +291,9 @@ impl JobArgs {
         if let Some(named) = find(model) {
             return Ok((named.shape(), Vec::new(), None));
         }
-        let path =
-            model.starts_with(['/', '.', '~']) || model.contains(':') || Path::new(model).exists();
-        if !path && !model.ends_with(".gguf") && !model.ends_with(".json") {
+        let path = Path::new(model);
+        let told = path.extension().is_some_and(|e| e == "gguf" || e == "json");
+        if !told && !model.contains(['/', ':']) && !path.exists() {
             let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
             return Err(PlanError::Usage(format!(
                 "--model: {model:?} is neither a path that exists nor a known name; known are {} (or --params 8b)",

@@ -79,13 +79,10 @@ fn takes(out: &mut String, told: &Told) -> fmt::Result {
     };
     line(out, "=", "allocated", range(e.alloc, e.alloc_high), &format!("{} bytes", e.alloc.0))?;
     let share = Ratio(e.slack_factor.0 - 1.0);
-    line(
-        out,
-        "+",
-        "slack",
-        e.slack.to_string(),
-        &format!("{share} of what varies, set aside by the allocator"),
-    )?;
+    if e.slack > Bytes(0) {
+        let what = format!("{share} of what varies, set aside by the allocator");
+        line(out, "+", "slack", e.slack.to_string(), &what)?;
+    }
     line(
         out,
         "+",
@@ -201,8 +198,14 @@ fn ladder(out: &mut String, told: &Told) -> fmt::Result {
     writeln!(out, "\nIf it does not fit, in this order")?;
     for (i, rung) in told.ladder.iter().enumerate() {
         let Rung { action, effect, alone, together, helps, remark, .. } = rung;
-        let effect = if effect.0 == 0 { "no effect".to_owned() } else { format!("{effect} less") };
-        let effect = if i == 0 { effect.replace(" less", " more free") } else { effect };
+        let effect = match effect.0 {
+            0 => "no effect".to_owned(),
+            more if more < 0 => format!("{} more", Bytes(more.unsigned_abs())),
+            less => {
+                let words = if i == 0 { "more free" } else { "less" };
+                format!("{} {words}", Bytes(less.unsigned_abs()))
+            }
+        };
         let verdict = if *helps {
             format!("{}; with those before it {}", words(*alone), words(*together))
         } else {
