@@ -15,6 +15,7 @@
 //! | a **number that decides**: unit, default, range, where it comes from | [`thresholds`] |
 //! | an **alert**: severity, condition, patience, texts, the scenarios that prove it | [`rules`] |
 //! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], with `ALL` and `as_str` |
+//! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], or of a plan in [`planning`], with `ALL` and `as_str` |
 //! | a **unit factor** such as 1024 or 1e-3 | [`units`] |
 //!
 //! # The way of a figure
@@ -77,7 +78,7 @@
 //! 4. A reading, a metric name, a deciding number, a state's name: one place each.
 //! 5. Pure layers cannot fail. A [`model::reading::Reading`] is a `Result` by type only: it is data.
 //! 6. The exporter never makes things worse: no `smaps` (it stalls a 200 GB process for seconds), no
-//!    CUDA context (but for `doctor --cuda`, in a child that is killed in time), no command sent to a device that may be dead, no write outside its own files, no
+//!    CUDA context (but for `doctor --cuda`, in a child that is killed in time), no command sent to a device that may be dead, no write outside its own files (but for `flush`, which a person runs), no
 //!    root, bounded memory. One thread asks the GPU's driver, and one program stands in for it at a
 //!    time.
 //! 7. Labels come from closed sets. No pids, no command lines, no free text on stable metrics.
@@ -114,6 +115,9 @@
 //!   [`cli`]), with its limits and their reason.
 //! - *Another column of files of samples:* a row in the tables of [`sources::samples`]; another metric
 //!   that is read back from a Prometheus, a row in [`catalog::history`].
+//! - *Another model by name, another measured run:* a row in [`planning::shapes`] or [`planning::rows`];
+//!   docs/PLANNING.md and its error follow. *Another thing that spoils runs:* a row in the checks of `preflight`
+//!   (below [`cli`]).
 //! - *Another setting:* a row in [`config::table`]; flag, environment variable, YAML key, help and the
 //!   output of `config` follow.
 //! - *Another alert:* its name and panel in [`catalog::links`], a row in [`rules`] with the scenarios in which it fires and those in

@@ -482,6 +482,15 @@ thresholds! {
     /// A plan that differs by more than this from a measured one like it says so.
     plan_far_off: Ratio = "plan.far_off", Ratio(0.25), Ratio(0.01), Ratio(4.0),
         because "Plans that are told in full lie within 7 % of what was measured; a quarter is another configuration.";
+    /// Before a run: so much in swap is worth a word.
+    preflight_swap: Bytes = "preflight.swap_used", Bytes::from_gib(1), Bytes(0), Bytes::from_gib(64),
+        because "A judgement: what was swapped out under an earlier job comes back in the middle of the next; a few hundred MiB of idle programs do not matter.";
+    /// Before a run: with more swappiness than this, what is in swap counts.
+    preflight_swappiness: Count = "preflight.swappiness", Count(10), Count(0), Count(200),
+        because "The advice of those who run these boxes is 10; the default of 60 swaps programs out for page cache.";
+    /// Before a run: a board this near to its cut-off is too hot to begin on.
+    preflight_board_margin: Celsius = "preflight.board_margin", Celsius(10.0), Celsius(0.0), Celsius(60.0),
+        because "A judgement: boards settle about ten degrees above where they begin once a load is on.";
     /// A source that has not answered for this long is called hung.
     hung_after: Seconds = "lane.hung_after", Seconds(2.0), Seconds(0.5), Seconds(60.0),
         because "Two periods of the fast lane; reads of kernel memory take microseconds.";

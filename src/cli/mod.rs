@@ -5,10 +5,12 @@ mod config;
 mod correlate;
 mod dashboards;
 mod doctor;
+mod flush;
 pub mod history;
 mod log;
 mod notify;
 mod plan;
+mod preflight;
 mod record;
 mod reload;
 mod replay;
@@ -77,6 +79,11 @@ enum Command {
     /// Will it fit? What a job will take of the pool, term by term, what is left, what others measured, and what
     /// to do if it does not fit. Exit code 0 when it fits or is tight, 1 when it does not fit.
     Plan(Box<plan::PlanArgs>),
+    /// Is the box fit for a run that is about to start? Exit code 0 when it is, or will only be slow, 1 when
+    /// something is in the way.
+    Preflight(Box<preflight::PreflightArgs>),
+    /// Give page cache back before a run, and say what that brought. Needs root; --files does not.
+    Flush(flush::FlushArgs),
     /// Replay a scenario: a machine over time, from a text file.
     Replay(replay::ReplayArgs),
     /// Lay a training log beside samples of its box: when was the run slow, how much, and what the box did
@@ -176,6 +183,8 @@ pub fn main() -> ExitCode {
         Command::Doctor(args) => doctor::run(&args),
         Command::CudaProbe(args) => doctor::probe(&args),
         Command::Plan(args) => plan::run(&args),
+        Command::Preflight(args) => preflight::run(&args),
+        Command::Flush(args) => flush::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Record(args) => record::run(&args),
         Command::Correlate(args) => correlate::run(&args),

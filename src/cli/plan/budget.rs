@@ -3,8 +3,9 @@
 use super::super::settings::Given;
 use super::super::status;
 use super::options::size;
+use crate::config::Config;
 use crate::export::status::{Figure, Status};
-use crate::model::pool::{Block, Reader};
+use crate::model::pool::Reader;
 use crate::model::reading::{Missing, Reading};
 use crate::planning::verdict::Budget;
 use crate::thresholds::Thresholds;
@@ -35,9 +36,31 @@ pub(in crate::cli) struct Left {
     pub(in crate::cli) budget: Budget,
     /// Of which machine.
     pub(in crate::cli) of: String,
+    /// All that is known of it, unless it was given in figures.
+    pub(in crate::cli) status: Option<Status>,
 }
 
 impl PoolArgs {
+    /// Whether it is a machine and not a few figures.
+    pub(in crate::cli) const fn is_machine(&self) -> bool {
+        self.available.is_none()
+    }
+
+    /// Whether it is this machine.
+    pub(in crate::cli) const fn is_here(&self) -> bool {
+        self.is_machine() && self.url.is_none() && !self.given.is_capture()
+    }
+
+    /// Whether a running exporter is asked, which has watched for a while.
+    pub(in crate::cli) const fn is_watched(&self) -> bool {
+        self.url.is_some()
+    }
+
+    /// Its settings.
+    pub(in crate::cli) fn config(&self) -> anyhow::Result<Config> {
+        self.given.config()
+    }
+
     /// The numbers that decide.
     pub(in crate::cli) fn thresholds(&self) -> anyhow::Result<Thresholds> {
         Ok(self.given.config()?.thresholds)
@@ -55,7 +78,7 @@ impl PoolArgs {
                     .map_or(Err(Missing::NotPresent), |free| Ok(available.less(free))),
                 ..Budget::given(available)
             };
-            return Ok(Left { budget, of: "as given".to_owned() });
+            return Ok(Left { budget, of: "as given".to_owned(), status: None });
         }
         let (status, of) = match &self.url {
             Some(url) => (status::fetch(url)?, url.clone()),
@@ -64,7 +87,7 @@ impl PoolArgs {
             }
             None => (status::read_here(&self.given)?, "this machine".to_owned()),
         };
-        Ok(Left { budget: budget(&status), of })
+        Ok(Left { budget: budget(&status), of, status: Some(status) })
     }
 }
 
@@ -94,6 +117,7 @@ fn budget(status: &Status) -> Budget {
             let safe = reading(status.release.safe_to_start.get(reader.as_str()))?;
             Ok(Bytes(headroom.saturating_sub(safe).max(0).unsigned_abs()))
         }),
-        contiguous: reading(pool.contiguous_free.get(Block::TwoMib.as_str())).map(Bytes),
+        // Of the zones that the driver takes from.
+        contiguous: bytes(&status.pressure.contiguous_normal),
     }
 }

@@ -5,10 +5,11 @@ mod json;
 mod options;
 mod text;
 
-use budget::{Left, PoolArgs};
-use options::{Job, JobArgs, PlanError};
+pub(super) use budget::{Left, PoolArgs, reading};
+pub(super) use options::{Job, JobArgs, PlanError, size};
 
 use super::{USAGE, print};
+use crate::model::sharing::Sharing;
 use crate::planning::compare::{Anchor, anchors};
 use crate::planning::estimate::estimate;
 use crate::planning::ladder::{Rung, ladder};
@@ -106,6 +107,10 @@ impl Told {
         let mut out = Vec::new();
         if self.verdicts.whole() == Outcome::Tight {
             out.push("it is tight: see the ladder for what makes room".to_owned());
+        }
+        let gpus = self.left.status.as_ref().map_or(&[][..], |status| status.gpus.as_slice());
+        if !gpus.is_empty() && gpus.iter().all(|gpu| gpu.sharing == Sharing::Separate.as_str()) {
+            out.push("the GPU has memory of its own; this plans for the machine's".to_owned());
         }
         if let Ok(cache) = budget.flushable
             && cache > need.scaled(self.thresholds.plan_flush_from.0)

@@ -195,6 +195,11 @@ impl Assume {
 }
 
 impl JobArgs {
+    /// Whether a model was named.
+    pub(in crate::cli) const fn is_given(&self) -> bool {
+        self.model.is_some() || self.params.is_some()
+    }
+
     /// The plan.
     pub(in crate::cli) fn job(&self) -> Result<Job, PlanError> {
         let (shape, alike, files) = self.model()?;
