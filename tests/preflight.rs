@@ -57,7 +57,7 @@ fn recorded_machines_are_what_they_are() {
             "blocked",
             vec![("driver", "fail"), ("workloads", "unknown")],
         ),
-        ("gb10-580.142-hanging", "8GiB", "slow", vec![("contiguity", "warn")]),
+        ("gb10-580.142-hanging", "4GiB", "slow", vec![("contiguity", "warn")]),
         (
             "container-no-psi-no-sys",
             "8GiB",

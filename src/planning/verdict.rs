@@ -63,6 +63,17 @@ impl Budget {
     }
 }
 
+impl Budget {
+    /// The page cache that is in the way of one who needs so much: more than a share of it, where what is free
+    /// does not do.
+    #[must_use]
+    pub fn cache_in_the_way(&self, need: Bytes, t: &Thresholds) -> Option<Bytes> {
+        let (free, cache) = (self.free.ok()?, self.flushable.ok()?);
+        let short = free < need.plus(t.plan_comfort);
+        (short && cache > need.scaled(t.plan_flush_from.0)).then_some(cache)
+    }
+}
+
 /// From what to what something takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Need {
@@ -181,6 +192,23 @@ mod tests {
         assert_eq!(of(range, 114 * GIB), Outcome::Fits);
         assert_eq!(of(range, 113 * GIB), Outcome::Tight);
         assert_eq!(judge(at(1), Err(Missing::Denied), &t), Outcome::Unknown);
+    }
+
+    #[test]
+    fn cache_is_in_the_way_where_what_is_free_does_not_do() {
+        let t = Thresholds::default();
+        let of = |free, cache| {
+            let budget = Budget {
+                free: Ok(Bytes::from_gib(free)),
+                flushable: Ok(Bytes::from_gib(cache)),
+                ..Budget::given(Bytes::from_gib(free + cache))
+            };
+            budget.cache_in_the_way(Bytes::from_gib(50), &t)
+        };
+        assert_eq!(of(57, 60), Some(Bytes::from_gib(60)));
+        assert_eq!(of(58, 60), None);
+        assert_eq!(of(40, 15), None);
+        assert_eq!(Budget::given(Bytes(1)).cache_in_the_way(Bytes(0), &t), None);
     }
 
     /// Vector 8: the remedy is the loader, not a smaller model.

@@ -103,7 +103,6 @@ impl Told {
 
     fn warn(&self) -> Vec<String> {
         let budget = &self.left.budget;
-        let need = self.estimate.pool;
         let mut out = Vec::new();
         if self.verdicts.whole() == Outcome::Tight {
             out.push("it is tight: see the ladder for what makes room".to_owned());
@@ -112,10 +111,10 @@ impl Told {
         if !gpus.is_empty() && gpus.iter().all(|gpu| gpu.sharing == Sharing::Separate.as_str()) {
             out.push("the GPU has memory of its own; this plans for the machine's".to_owned());
         }
-        if let Ok(cache) = budget.flushable
-            && cache > need.scaled(self.thresholds.plan_flush_from.0)
-        {
-            out.push(format!("{cache} of page cache are in the way of programs that go by free memory: gb10-exporter flush"));
+        if let Some(cache) = budget.cache_in_the_way(self.estimate.pool, &self.thresholds) {
+            out.push(format!(
+                "{cache} of page cache are in the way of programs that go by free memory: gb10-exporter flush"
+            ));
         }
         if let Ok(blocks) = budget.contiguous
             && blocks < self.thresholds.contiguous_low

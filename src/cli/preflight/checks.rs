@@ -65,10 +65,9 @@ fn page_cache(seen: &Seen<'_>) -> Finding {
         return Finding::unknown("what a flush returns could not be read");
     };
     let evidence = format!("a flush returns {cache}");
-    let worth = seen.need.map(|need| need.usual.scaled(seen.t.plan_flush_from.0));
-    match worth {
-        Some(worth) if cache > worth => Finding::warn(evidence, "sudo gb10-exporter flush"),
-        _ => Finding::pass(evidence),
+    match seen.need.and_then(|need| seen.budget.cache_in_the_way(need.usual, seen.t)) {
+        Some(_) => Finding::warn(evidence, "sudo gb10-exporter flush"),
+        None => Finding::pass(evidence),
     }
 }
 
