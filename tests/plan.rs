@@ -268,6 +268,54 @@ fn a_models_own_files_give_what_its_name_gives() {
     assert_eq!(full["static_bytes"], 8 * 8_030_261_248_u64);
 }
 
+/// The smallest GGUF file that is a model: one matrix in Q4_0.
+fn gguf() -> Vec<u8> {
+    let text = |text: &str| [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat();
+    let mut out = b"GGUF\x03\0\0\0".to_vec();
+    out.extend([1_u64.to_le_bytes(), 7_u64.to_le_bytes()].concat());
+    out.extend(
+        [text("general.architecture"), 8_u32.to_le_bytes().to_vec(), text("llama")].concat(),
+    );
+    for (key, number) in [
+        ("llama.embedding_length", 1024_u32),
+        ("llama.block_count", 2),
+        ("llama.feed_forward_length", 2048),
+        ("llama.attention.head_count", 8),
+        ("llama.attention.head_count_kv", 2),
+        ("llama.vocab_size", 32_000),
+    ] {
+        out.extend(
+            [text(key), 4_u32.to_le_bytes().to_vec(), number.to_le_bytes().to_vec()].concat(),
+        );
+    }
+    out.extend([text("blk.0.ffn_gate.weight"), 2_u32.to_le_bytes().to_vec()].concat());
+    out.extend([1024_u64.to_le_bytes(), 2048_u64.to_le_bytes()].concat());
+    out.extend([2_u32.to_le_bytes().to_vec(), 0_u64.to_le_bytes().to_vec()].concat());
+    out.resize(out.len().next_multiple_of(32) + 1024 * 2048 / 32 * 18, 0);
+    out
+}
+
+#[test]
+fn a_gguf_file_is_for_inference() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("model.gguf");
+    fs::write(&file, gguf()).unwrap();
+    let path = file.to_str().unwrap();
+    let e = estimated(&["--model", path, "--engine", "llama.cpp", "--context", "4k"]);
+    assert_eq!(e["plan"]["method"], "inference");
+    assert_eq!(bytes(&e, "weights"), 1024 * 2048 / 32 * 18);
+    assert_eq!(bytes(&e, "kv_cache"), 2 * 2 * 4096 * 2 * 128 * 2);
+    assert_eq!(e["assumed"][1], "weights as stored (Q4_0)");
+    let (code, _, err) = run(&["--model", path, "--method", "lora", "--available", "8GiB"]);
+    assert_eq!(code, 64, "{err}");
+    assert!(err.contains("a GGUF file is for inference"), "{err}");
+    let whole = gguf();
+    fs::write(&file, &whole[..whole.len() - 1]).unwrap();
+    let (code, _, err) = run(&["--model", path, "--available", "8GiB"]);
+    assert_eq!(code, 2);
+    assert!(err.contains("it is cut short"), "{err}");
+}
+
 fn capture(name: &str) -> String {
     root().join(format!("tests/captures/{name}.txt")).to_str().unwrap().to_owned()
 }

@@ -52,7 +52,10 @@ pub fn ratios(shape: &Shape) -> Ratios {
             _ => None,
         }) {
             Some(latent) => {
-                let q = ratio(latent.heads.saturating_mul(latent.nope + latent.rope), hidden);
+                let q = ratio(
+                    latent.heads.saturating_mul(latent.nope.saturating_add(latent.rope)),
+                    hidden,
+                );
                 (q, q, 0.0)
             }
             None => (1.0, 1.0, 0.0),

@@ -188,6 +188,7 @@ impl Climb<'_> {
             set(&mut plan, value);
             self.whole(&plan, self.budget) != Outcome::DoesNotFit
         };
+        let step = step.max(1);
         // More never takes less, so halving finds it.
         let (mut low, mut high) = (0, most / step);
         while low < high {
@@ -201,7 +202,7 @@ impl Climb<'_> {
         let plan = self.plan;
         let half = (plan.seq / 2).max(STEP.min(plan.seq));
         let remark = match self.largest(plan.seq, STEP.min(plan.seq), |p, seq| p.seq = seq) {
-            Some(seq) if seq + STEP > plan.seq => {
+            Some(seq) if seq.saturating_add(STEP) > plan.seq => {
                 "this length is not what keeps it from fitting".to_owned()
             }
             Some(seq) => format!("the longest that fits is {} tokens", grouped(seq)),
@@ -323,7 +324,7 @@ impl Climb<'_> {
         let step = STEP.min(serving.context);
         let remark =
             match self.largest(serving.context, step, |p, tokens| p.serving.context = tokens) {
-                Some(tokens) if tokens + STEP > serving.context => {
+                Some(tokens) if tokens.saturating_add(STEP) > serving.context => {
                     "this context is not what keeps it from fitting".to_owned()
                 }
                 Some(tokens) => format!("the longest that fits is {} tokens", grouped(tokens)),

@@ -236,7 +236,7 @@ pub const PUBLISHED: &[(u64, f64, f64)] = &[
 pub fn published(method: Method, parameters: u64) -> Option<(u64, Bytes)> {
     let nearest = PUBLISHED.iter().min_by_key(|(size, _, _)| size.abs_diff(parameters))?;
     let (size, qlora, lora) = *nearest;
-    let close = size.abs_diff(parameters) * 4 <= size;
+    let close = size.abs_diff(parameters) <= size / 4;
     let figure = match method {
         Method::Qlora => qlora,
         Method::Lora => lora,

@@ -141,3 +141,146 @@ fn vector_8_loads() {
     plan.loader = Loader::Streamed;
     assert_eq!(estimated(&plan).load.alloc, Bytes(67_000_000_000));
 }
+
+mod properties {
+    use super::*;
+    use crate::model::pool::Reader;
+    use crate::model::shape::{Attention, Delta, Latent, Layers, Mixer, Mlp, StateSpace};
+    use crate::planning::choice::{Engine, Targets};
+    use crate::planning::compare::anchors;
+    use crate::planning::ladder::{RungId, ladder};
+    use crate::planning::verdict::{Budget, verdicts};
+    use crate::units::Ratio;
+    use proptest::prelude::*;
+
+    /// Sizes of real models and sizes that none has.
+    fn size() -> impl Strategy<Value = u64> {
+        prop_oneof![0_u64..64, 64_u64..100_000, Just(1 << 24), Just(u64::MAX)]
+    }
+
+    fn mixer() -> impl Strategy<Value = Mixer> {
+        let bits = (any::<bool>(), any::<bool>(), any::<bool>());
+        prop_oneof![
+            (size(), size(), size(), bits, proptest::option::of(size())).prop_map(
+                |(heads, kv_heads, head_dim, (gated, qk_norm, bias), window)| {
+                    Mixer::Attention(Attention {
+                        heads,
+                        kv_heads,
+                        head_dim,
+                        gated,
+                        qk_norm,
+                        bias,
+                        window,
+                    })
+                }
+            ),
+            (size(), proptest::option::of(size()), size(), size()).prop_map(
+                |(heads, q_rank, kv_rank, wide)| {
+                    let latent =
+                        Latent { heads, q_rank, kv_rank, rope: wide, nope: wide, value: wide };
+                    Mixer::Latent(latent)
+                }
+            ),
+            (size(), size(), size()).prop_map(|(heads, dim, conv)| Mixer::Delta(Delta {
+                key_heads: heads,
+                value_heads: heads,
+                key_dim: dim,
+                value_dim: dim,
+                conv,
+            })),
+            (size(), size(), size()).prop_map(|(heads, state, conv)| Mixer::StateSpace(
+                StateSpace { heads, head_dim: state, groups: heads, state, conv }
+            )),
+            Just(Mixer::None),
+        ]
+    }
+
+    fn mlp() -> impl Strategy<Value = Mlp> {
+        prop_oneof![
+            (size(), any::<bool>()).prop_map(|(ffn, gated)| Mlp::Dense { ffn, gated }),
+            (size(), size(), size(), size(), any::<bool>()).prop_map(
+                |(count, active, ffn, shared, gated)| Mlp::Experts {
+                    count,
+                    active,
+                    ffn,
+                    shared,
+                    gated
+                }
+            ),
+            Just(Mlp::None),
+        ]
+    }
+
+    fn any_shape() -> impl Strategy<Value = Shape> {
+        let layers =
+            (size(), mixer(), mlp()).prop_map(|(count, mixer, mlp)| Layers { count, mixer, mlp });
+        let layers = proptest::collection::vec(layers, 0..4);
+        (size(), size(), any::<bool>(), layers, proptest::option::of(size())).prop_map(
+            |(hidden, vocab, tied, layers, parameters)| Shape {
+                name: "any".to_owned(),
+                hidden,
+                vocab,
+                tied,
+                dropout: false,
+                layers,
+                parameters,
+            },
+        )
+    }
+
+    fn any_plan() -> impl Strategy<Value = Plan> {
+        let words = (
+            proptest::sample::select(Method::ALL),
+            proptest::sample::select(Dtype::ALL),
+            proptest::sample::select(Loss::ALL),
+            proptest::sample::select(Optimizer::ALL),
+            proptest::sample::select(Loader::ALL),
+            proptest::sample::select(Engine::ALL),
+        );
+        let bits = (any::<bool>(), any::<bool>(), any::<bool>());
+        (any_shape(), words, size(), size(), bits, proptest::option::of(0.01_f64..1.0)).prop_map(
+            |(shape, words, batch, seq, (checkpointing, accumulation, attention), share)| {
+                let (method, dtype, loss, optimizer, loader, engine) = words;
+                let mut plan = Plan::of(shape, method);
+                (plan.dtype, plan.loss, plan.optimizer) = (dtype, loss, optimizer);
+                (plan.loader, plan.batch, plan.seq) = (loader, batch, seq);
+                (plan.checkpointing, plan.accumulation) = (checkpointing, accumulation);
+                plan.targets = if attention { Targets::Attention } else { Targets::All };
+                (plan.serving.engine, plan.serving.context) = (engine, seq);
+                (plan.serving.sequences, plan.serving.utilization) = (batch, share.map(Ratio));
+                plan
+            },
+        )
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(128))]
+
+        /// Whatever a file claims a model to be: the terms add up, and nothing wraps around.
+        #[test]
+        fn any_plan_has_an_estimate_and_a_ladder(plan in any_plan(), gib in 0_u64..200) {
+            let t = Thresholds::default();
+            let pool = Bytes::from_gib(120);
+            let e = estimate(&plan, Some(pool), &t);
+            let sum = e.terms.iter().fold(0_u64, |sum, term| sum.saturating_add(term.bytes.0));
+            prop_assert_eq!(e.alloc.0, sum);
+            prop_assert!(e.pool >= e.alloc && e.pool_high >= e.pool && e.alloc_high >= e.alloc);
+            prop_assert!(e.load.pool_high >= e.load.pool);
+            let budget = Budget { size: Ok(pool), ..Budget::given(Bytes::from_gib(gib)) };
+            let _ = verdicts(&e, Reader::Available, &budget, &t).whole();
+            let _ = anchors(&plan, &e, &t);
+            let rungs = ladder(&plan, &budget, &t);
+            prop_assert_eq!(rungs[0].id, RungId::Flush);
+            prop_assert_eq!(rungs[rungs.len() - 1].id, RungId::Machines);
+        }
+
+        /// A larger pool is never worse.
+        #[test]
+        fn more_room_never_makes_it_worse(plan in any_plan(), gib in 1_u64..200) {
+            let t = Thresholds::default();
+            let e = estimate(&plan, None, &t);
+            let at = |gib| verdicts(&e, Reader::Available, &Budget::given(Bytes::from_gib(gib)), &t).whole();
+            prop_assert!(at(gib + 1).rank() <= at(gib).rank());
+        }
+    }
+}
