@@ -2,7 +2,7 @@
 
 use super::blocks;
 use super::choice::{Dtype, Loss, Method, Targets};
-use super::linears::{Parameters, Part, adapters, largest, parameters};
+use super::linears::{Parameters, Part, adapters, largest, linears as linears_of, parameters};
 use super::load;
 use super::plan::{Estimate, Plan, Term, TermId};
 use super::serving;
@@ -168,12 +168,16 @@ fn weights(plan: &Plan, parts: &mut Parts) {
             format!("{} x {} ({})", grouped(all), dtype.rest(), dtype.as_str()),
         ));
     } else {
-        parts.fixed.push(Term::new(
+        let quantised = Term::new(
             TermId::Weights,
             times(linears, dtype.linear()),
             "parameters of matrices x bytes",
             format!("{} x {} ({})", grouped(linears), dtype.linear(), dtype.as_str()),
-        ));
+        );
+        parts.fixed.push(match attention_kept(plan, linears) {
+            Some(high) => quantised.up_to(high),
+            None => quantised,
+        });
         let raises = plan.trains() && dtype.dequantised();
         let (low, high) = match plan.raised {
             Some(true) if raises => (4, 4),
@@ -196,6 +200,19 @@ fn weights(plan: &Plan, parts: &mut Parts) {
             );
         }
     }
+}
+
+/// Many checkpoints of models with experts quantise the experts and leave attention in bf16.
+fn attention_kept(plan: &Plan, linears: u64) -> Option<Bytes> {
+    if !plan.shape.experts() || plan.dtype.dequantised() {
+        return None;
+    }
+    let mixers = linears_of(&plan.shape).into_iter().filter(|linear| linear.part == Part::Mixer);
+    let kept = mixers.fold(0_u64, |sum, linear| {
+        sum.saturating_add(product(&[linear.inputs, linear.outputs, linear.count]))
+    });
+    let kept = kept.min(linears);
+    Some(times(linears - kept, plan.dtype.linear()).plus(Bytes(product(&[2, kept]))))
 }
 
 fn training(plan: &Plan, parts: &mut Parts) {

@@ -84,6 +84,10 @@ pub(super) fn terms(plan: &Plan, pool: Option<Bytes>, parts: &mut Parts) {
         "what the engine takes of the pool by its share, less weights, cache and activations";
     let inputs = format!("{} x {} less the others", Ratio(share), grouped(pool.0));
     let over = taken.less(weights.plus(needed));
+    // Whatever is more of one is less of another: the share is all that it takes.
+    for term in &mut inside {
+        term.high = term.bytes;
+    }
     parts.fixed.extend(inside);
     parts.fixed.push(Term::new(TermId::Share, over, formula, inputs));
 }
