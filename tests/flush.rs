@@ -169,27 +169,6 @@ fn ones_own_files_are_given_back() {
     assert_eq!(cached(&files[2]), SIZE as u64);
 }
 
-/// A real one, of all of it. It asks first where a workload runs, and that is an end of the test.
-#[test]
-#[ignore = "drops the page cache of the machine that runs it, and needs root: cargo test --test flush -- --ignored"]
-fn the_whole_cache_is_given_back() {
-    const SIZE: usize = 64 << 20;
-    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
-    let path = dir.path().join("model.safetensors");
-    fs::write(&path, vec![7; SIZE]).unwrap();
-    assert_eq!(cached(&path), SIZE as u64);
-    let (code, out, err) = finish(exporter().args(["flush", "--level", "1", "--compact"]));
-    assert_eq!(code, 0, "{err}");
-    assert_eq!(cached(&path), 0);
-    let line = |name: &str| {
-        let found = out.lines().find(|line| line.starts_with(name));
-        found.unwrap_or_else(|| panic!("no {name}: {out}")).to_owned()
-    };
-    assert!(line("free").contains(" +"), "{out}");
-    assert!(line("page cache").contains(" -"), "{out}");
-    assert!(err.contains("event=cache_flushed") && err.contains("compacted=true"), "{err}");
-}
-
 #[test]
 fn files_that_cannot_be_given_back_are_told() {
     let dir = tempfile::tempdir().unwrap();

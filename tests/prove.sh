@@ -22,7 +22,19 @@ command -v systemd-analyze >/dev/null 2>&1 || {
 notices=$(cargo test --test unscaled -- --nocapture | sed -n 's/^proof: //p')
 [ -n "$notices" ] || { echo "prove: no notice came" >&2; exit 1; }
 
+[ "$(id -u)" = 0 ] || {
+    echo "prove: a real flush needs root" >&2
+    exit 1
+}
 work=$(mktemp -d)
+# Before anything that is measured: a flush slows down what runs beside it.
+cargo test --release --test flush_live -- --nocapture >"$work/flush.log" 2>&1 || {
+    cat "$work/flush.log" >&2
+    exit 1
+}
+# The first line of a test stands behind its name.
+flushed=$(sed -n 's/^.*proof: //p' "$work/flush.log")
+[ -n "$flushed" ] || { echo "prove: the flush told no figure" >&2; exit 1; }
 trap 'kill $server $hanging 2>/dev/null || true; rm -rf "$work"' EXIT
 hanging=
 
@@ -105,6 +117,7 @@ files=$(ls "/proc/$server/fd" | wc -l)
     echo "| ... the GPU is read again after | $hang_took s |"
     echo "| ... rounds of the fast lane meanwhile, slowest scrape | $hang_ticks, $slowest s |"
     echo "$notices"
+    echo "$flushed"
     echo "| soak | $took s |"
     echo "| rounds of the fast lane (1 s) | $fast |"
     echo "| rounds of the slow lane (5 s) | $slow |"
