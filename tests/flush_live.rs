@@ -50,5 +50,7 @@ fn the_whole_cache_is_given_back() {
     assert!(free.starts_with('+'), "{out}");
     assert!(cache.starts_with('-'), "{out}");
     assert!(err.contains("event=cache_flushed") && err.contains("compacted=true"), "{err}");
-    println!("proof: | a real flush, its file of 256 MiB included: free memory, page cache | {free}, {cache} |");
+    println!(
+        "proof: | a real flush, its file of 256 MiB included: free memory, page cache | {free}, {cache} |"
+    );
 }

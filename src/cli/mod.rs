@@ -1,6 +1,7 @@
 //! The command line. Exit codes: 0 done, 1 the verdict is "no", 2 an error, 64 usage; output into a
 //! closed pipe is 0, because whoever closed it has read enough.
 
+mod columns;
 mod config;
 mod correlate;
 mod dashboards;

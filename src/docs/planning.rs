@@ -40,6 +40,8 @@ load      = weights + what the loader holds beside them + context
 | LoRA on attention, fp32 adapters | 20 + 6f + 8q + 4k (+ 4(q+k)) | 23.6 + 12f + 7.7q + 3.7k (+ 4(q+k)) |
 | LoRA on attention, bf16 adapters | 10 + 6f + 4q + 4k (+ 4(q+k)) | 13.9 + 12f + 3.9q + 3.8k (+ 4(q+k)) |
 
+In brackets q is without the gate, which is not normalised.
+
 The first row of a GPT block is Korthikanti's for flash attention. The others were counted from the storages that are alive in Hugging
 Face models on a device without memory (transformers 5.24, PEFT 0.21.2, torch 2.15); they are linear in the ratios to less than a percent.
 

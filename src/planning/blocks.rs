@@ -21,6 +21,17 @@ pub struct Ratios {
     pub k: f64,
     /// Width of queries and keys that are normalised: without the gate, which is not. 0 where none are.
     pub normed: f64,
+    /// Whether q has a gate in it, which is as wide as the queries.
+    pub gated: bool,
+}
+
+impl Ratios {
+    /// Their values, as a formula's inputs.
+    fn words(self) -> String {
+        const DIGITS: f64 = 1e6;
+        let [f, q, k] = [self.f, self.q, self.k].map(|ratio| (ratio * DIGITS).round() / DIGITS);
+        format!("f {f}, q {q}, k {k}")
+    }
 }
 
 #[expect(clippy::cast_precision_loss, reason = "widths of layers are far below 2^53")]
@@ -40,6 +51,7 @@ pub fn ratios(shape: &Shape) -> Ratios {
         Mlp::None => 0,
     });
     let f = ratio(f.max().unwrap_or(0), hidden);
+    let gated = shape.attention().is_some_and(|attention| attention.gated);
     let (q, k, normed) = match shape.attention() {
         Some(Attention { heads, kv_heads, head_dim, gated, qk_norm, .. }) => {
             let plain = ratio(heads.saturating_mul(head_dim), hidden);
@@ -61,7 +73,7 @@ pub fn ratios(shape: &Shape) -> Ratios {
             None => (1.0, 1.0, 0.0),
         },
     };
-    Ratios { f, q, k, normed }
+    Ratios { f, q, k, normed, gated }
 }
 
 /// A coefficient and how it was made.
@@ -71,6 +83,8 @@ pub struct Coefficient {
     pub bytes: f64,
     /// As a formula of f, q and k.
     pub formula: String,
+    /// The values of those.
+    pub inputs: String,
 }
 
 /// a + b f + c q + d k, and so much more for normalised queries and keys.
@@ -81,11 +95,12 @@ impl Row {
         let Self(fixed, of_f, of_q, of_k, normed) = self;
         let mut formula = format!("{fixed} + {of_f}f + {of_q}q + {of_k}k");
         if ratios.normed > 0.0 {
-            let _ = write!(formula, " + {normed}(q+k)");
+            let queries = if ratios.gated { "q/2" } else { "q" };
+            let _ = write!(formula, " + {normed}({queries}+k)");
         }
-        let Ratios { f, q, k, normed: widths } = ratios;
+        let Ratios { f, q, k, normed: widths, .. } = ratios;
         let bytes = fixed + of_f * f + of_q * q + of_k * k + normed * widths;
-        Coefficient { bytes, formula }
+        Coefficient { bytes, formula, inputs: ratios.words() }
     }
 }
 
@@ -99,7 +114,11 @@ pub fn kept(plan: &Plan) -> Coefficient {
     let r = ratios(&plan.shape);
     if plan.method == Method::Full {
         if plan.shape.dropout && plan.dtype == Dtype::Bf16 {
-            return Coefficient { bytes: 34.0, formula: "34 (GPT block with dropout)".to_owned() };
+            return Coefficient {
+                bytes: 34.0,
+                formula: "34 of a GPT block with dropout".to_owned(),
+                inputs: r.words(),
+            };
         }
         return full(plan.shape.gated()).at(r);
     }
@@ -121,6 +140,7 @@ pub fn transient(plan: &Plan) -> Coefficient {
         return Coefficient {
             bytes: kept.bytes + 6.0 * r.f + 8.0,
             formula: format!("{} + 6f + 8", kept.formula),
+            inputs: kept.inputs,
         };
     }
     let row = match (plan.targets, plan.adapter_dtype) {

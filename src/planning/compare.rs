@@ -10,7 +10,7 @@ use crate::units::{Bytes, Ratio};
 
 /// So many anchors are shown.
 const SHOWN: usize = 3;
-/// A factor that separates two plans; half and double are one apart on a scale of ratios.
+/// Plans whose sizes differ by less than this factor in one thing are near each other.
 const NEAR: f64 = 1.5;
 
 /// A known combination beside a plan.
@@ -43,7 +43,7 @@ fn apart(a: u64, b: u64) -> f64 {
     (a.max(1) as f64 / b.max(1) as f64).ln().abs()
 }
 
-/// How far a plan is from another, on a scale on which twice the size is one apart.
+/// How far a plan is from another: logarithms of ratios, so that half and double are as far.
 fn distance(plan: &Plan, other: &Plan) -> f64 {
     let all = |plan: &Plan| parameters(&plan.shape).all;
     let mut far = apart(all(plan), all(other)) * 3.0;

@@ -1,12 +1,12 @@
 //! What a plan takes: each term with its formula, and their sum at the peak.
 
 use super::blocks;
-use super::choice::{Dtype, Loss, Method, Targets};
+use super::choice::{Dtype, Loss, Method, Optimizer, Targets};
 use super::linears::{Parameters, Part, adapters, largest, linears as linears_of, parameters};
 use super::load;
 use super::plan::{Estimate, Plan, Term, TermId};
 use super::serving;
-use crate::model::shape::product;
+use crate::model::shape::{product, sum};
 use crate::thresholds::Thresholds;
 use crate::units::{Bytes, Ratio};
 
@@ -168,11 +168,19 @@ fn weights(plan: &Plan, parts: &mut Parts) {
             format!("{} x {} ({})", grouped(all), dtype.rest(), dtype.as_str()),
         ));
     } else {
+        let scales = scales(plan);
+        let (formula, inputs) = match scales {
+            0 => ("parameters of matrices x bytes", String::new()),
+            count => (
+                "parameters of matrices x bytes + 4 a matrix",
+                format!(" + 4 x {}", grouped(count)),
+            ),
+        };
         let quantised = Term::new(
             TermId::Weights,
-            times(linears, dtype.linear()),
-            "parameters of matrices x bytes",
-            format!("{} x {} ({})", grouped(linears), dtype.linear(), dtype.as_str()),
+            times(linears, dtype.linear()).plus(Bytes(product(&[scales, 4]))),
+            formula,
+            format!("{} x {}{inputs} ({})", grouped(linears), dtype.linear(), dtype.as_str()),
         );
         parts.fixed.push(match attention_kept(plan, linears) {
             Some(high) => quantised.up_to(high),
@@ -200,6 +208,15 @@ fn weights(plan: &Plan, parts: &mut Parts) {
             );
         }
     }
+}
+
+/// Matrices that carry a scale of four bytes for the whole of them.
+fn scales(plan: &Plan) -> u64 {
+    if plan.dtype != Dtype::Nvfp4 {
+        return 0;
+    }
+    let all = linears_of(&plan.shape).into_iter().filter(|linear| linear.part != Part::Small);
+    sum(all.map(|linear| linear.count))
 }
 
 /// Many checkpoints of models with experts quantise the experts and leave attention in bf16.
@@ -237,18 +254,32 @@ fn training(plan: &Plan, parts: &mut Parts) {
     }
 }
 
+/// Two states of one byte, with the scales of their blocks.
+const EIGHT_BIT_STATES: f64 = 2.03;
+
 /// Every parameter is trained: gradients and activations are not there at once, unless gradients are kept
 /// over several batches.
 fn full(plan: &Plan, parts: &mut Parts) {
     let all = parameters(&plan.shape).all;
     let bytes = plan.dtype.rest();
     let states = plan.optimizer.states(bytes);
-    parts.fixed.push(Term::new(
+    let optimizer = Term::new(
         TermId::Optimizer,
         Bytes(product(&[all, states])),
         "parameters x bytes of states",
         format!("{} x {states} ({})", grouped(all), plan.optimizer.as_str()),
-    ));
+    );
+    parts.fixed.push(if plan.optimizer == Optimizer::Adamw8bit {
+        parts.notes.push(
+            "8-bit optimizers may keep the states of the embedding in 32 bits: the upper figure"
+                .to_owned(),
+        );
+        let embedding = product(&[plan.shape.vocab, plan.shape.hidden]).min(all);
+        let small = times(all - embedding, EIGHT_BIT_STATES);
+        optimizer.up_to(small.plus(Bytes(product(&[embedding, 8]))))
+    } else {
+        optimizer
+    });
     if plan.dtype == Dtype::Fp32 {
         parts.fixed.push(Term::new(
             TermId::CastCache,
@@ -297,8 +328,12 @@ fn lora(plan: &Plan, parts: &mut Parts) {
     let count = adapters(&plan.shape, plan.rank, wanted);
     let bytes = plan.adapter_dtype.bytes();
     let states = plan.optimizer.states(bytes);
+    let widths = count / plan.rank.max(1);
     let mut add = |id, each: u64, formula: &str| {
-        let inputs = format!("{} x {each}", grouped(count));
+        let inputs = match id {
+            TermId::Adapters => format!("{} x {} x {each}", plan.rank, grouped(widths)),
+            _ => format!("{} x {each}", grouped(count)),
+        };
         parts.fixed.push(Term::new(id, Bytes(product(&[count, each])), formula, inputs));
     };
     add(TermId::Adapters, bytes, "rank x (in + out) of each matrix x bytes");
@@ -323,7 +358,7 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
     let sizes = format!(
         "{depth} layers, u = {} tokens x {} = {}",
         grouped(plan.tokens()),
-        plan.shape.hidden,
+        grouped(plan.shape.hidden),
         grouped(u)
     );
     let logits = logits(plan, u);
@@ -334,7 +369,7 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
             TermId::Activations,
             times(each, kept.bytes),
             &format!("({}) x layers x u", kept.formula),
-            format!("{} x {sizes}", shown(kept.bytes)),
+            format!("{}: {} x {sizes}", kept.inputs, shown(kept.bytes)),
         );
         return (vec![activations, logits], Vec::new());
     }
@@ -342,7 +377,7 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
         TermId::Activations,
         Bytes(product(&[2, depth, u])),
         "2 x layers x u (checkpoints)",
-        sizes,
+        format!("2 x {sizes}"),
     );
     let layer = recomputed(plan, u);
     let at = |terms: &[Term]| total(terms, |term| term.bytes);
@@ -363,7 +398,7 @@ fn recomputed(plan: &Plan, u: u64) -> Vec<Term> {
         TermId::Transient,
         bytes,
         &format!("({}) x u, the layer that is computed anew", coefficient.formula),
-        format!("{} x {}", shown(coefficient.bytes), grouped(u)),
+        format!("{}: {} x {}", coefficient.inputs, shown(coefficient.bytes), grouped(u)),
     );
     if plan.shape.experts() {
         // Trainers of experts in four bits were seen to take twice what a dense layer does.

@@ -6,7 +6,7 @@ use super::estimate::{estimate, grouped};
 use super::linears::parameters;
 use super::plan::{Estimate, Plan};
 use super::shapes::NAMED;
-use super::verdict::{Budget, Outcome, Verdicts, verdicts};
+use super::verdict::{Budget, Need, Outcome, Verdicts, judge, verdicts};
 use crate::model::pool::Reader;
 use crate::model::shape::Shape;
 use crate::thresholds::Thresholds;
@@ -30,6 +30,8 @@ states! {
         Loss = "fused_loss",
         /// Compute activations anew.
         Checkpointing = "checkpointing",
+        /// An optimizer without a temporary at the step.
+        Fused = "fused_optimizer",
         /// A smaller optimizer.
         Optimizer = "smaller_optimizer",
         /// Segments that grow.
@@ -124,6 +126,22 @@ impl Climb<'_> {
         self.verdicts(plan, budget).whole()
     }
 
+    fn fits(&self, plan: &Plan) -> bool {
+        matches!(self.whole(plan, self.budget), Outcome::Fits | Outcome::Tight)
+    }
+
+    /// What is to be known about a length, a batch or the like that can be shortened up to `most`.
+    fn longest(&self, most: u64, step: u64, what: &str, set: impl Fn(&mut Plan, u64)) -> String {
+        match self.largest(most, step, set) {
+            _ if self.whole(self.plan, self.budget) == Outcome::Unknown => {
+                "what is left is not known, so neither is the most that fits".to_owned()
+            }
+            _ if self.fits(self.plan) => "it fits as it is; less leaves more to spare".to_owned(),
+            Some(most) => format!("the most that fits is {}{what}", grouped(most)),
+            None => "no value fits by itself".to_owned(),
+        }
+    }
+
     fn flush(&mut self) {
         let mut after = *self.budget;
         after.free = match (self.budget.free, self.budget.flushable) {
@@ -186,7 +204,7 @@ impl Climb<'_> {
         let fits = |value: u64| {
             let mut plan = self.plan.clone();
             set(&mut plan, value);
-            self.whole(&plan, self.budget) != Outcome::DoesNotFit
+            self.fits(&plan)
         };
         let step = step.max(1);
         // More never takes less, so halving finds it.
@@ -201,22 +219,13 @@ impl Climb<'_> {
     fn training(&mut self) {
         let plan = self.plan;
         let half = (plan.seq / 2).max(STEP.min(plan.seq));
-        let remark = match self.largest(plan.seq, STEP.min(plan.seq), |p, seq| p.seq = seq) {
-            Some(seq) if seq.saturating_add(STEP) > plan.seq => {
-                "this length is not what keeps it from fitting".to_owned()
-            }
-            Some(seq) => format!("the longest that fits is {} tokens", grouped(seq)),
-            None => "no length fits by itself".to_owned(),
-        };
+        let step = STEP.min(plan.seq);
+        let remark = self.longest(plan.seq, step, " tokens", |p, seq| p.seq = seq);
         self.rung(RungId::Packing, &format!("--seq {half}"), &remark, |p| p.seq = half.min(p.seq));
         if plan.batch > 1 {
             let half = plan.batch / 2;
-            let remark = match self.largest(plan.batch, 1, |p, batch| p.batch = batch) {
-                Some(batch) => format!(
-                    "the largest that fits is {batch}; gradient accumulation keeps the effective batch"
-                ),
-                None => "no batch fits by itself".to_owned(),
-            };
+            let accumulate = "; gradient accumulation keeps the effective batch";
+            let remark = self.longest(plan.batch, 1, accumulate, |p, batch| p.batch = batch);
             self.rung(RungId::Batch, &format!("--batch {half}"), &remark, |p| p.batch = half);
         } else {
             self.idle(RungId::Batch, "--batch 1", "it is 1 already");
@@ -229,14 +238,14 @@ impl Climb<'_> {
     /// What leaves the method as it is.
     fn within_the_method(&mut self) {
         let plan = self.plan;
-        if matches!(plan.loss, Loss::Fused | Loss::Chunked) {
-            self.idle(RungId::Loss, "--loss chunked", "its loss keeps few logits already");
+        if plan.loss == Loss::Fused {
+            self.idle(RungId::Loss, "--loss fused", "its loss keeps no logits already");
         } else {
             self.rung(
                 RungId::Loss,
-                "--loss chunked",
-                "logits in pieces (or none: Liger, Unsloth); the largest part of many runs",
-                |p| p.loss = Loss::Chunked,
+                "--loss fused",
+                "no logits are kept (Liger, Unsloth); --loss chunked keeps those of --chunk tokens",
+                |p| p.loss = Loss::Fused,
             );
         }
         if plan.checkpointing {
@@ -249,20 +258,36 @@ impl Climb<'_> {
                 |p| p.checkpointing = true,
             );
         }
-        let smaller = if plan.optimizer == Optimizer::Adamw8bit {
-            "it has 8 bits already"
-        } else {
-            "states of one byte"
-        };
-        self.rung(RungId::Optimizer, "--optimizer adamw-8bit", smaller, |p| {
-            p.optimizer = Optimizer::Adamw8bit;
-        });
+        self.optimizer();
         self.rung(
             RungId::Segments,
             "--expandable-segments (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True)",
             "less is set aside and not used",
             |p| p.expandable = true,
         );
+    }
+
+    fn optimizer(&mut self) {
+        let (fused, eight) = ("--optimizer adamw-fused", "--optimizer adamw-8bit");
+        match (self.plan.method, self.plan.optimizer.temporary()) {
+            (Method::Full, true) => self.rung(
+                RungId::Fused,
+                fused,
+                "the same states, and no temporary of the parameters' size at the step",
+                |p| p.optimizer = Optimizer::AdamwFused,
+            ),
+            (Method::Full, false) => {
+                self.idle(RungId::Fused, fused, "its optimizer has no temporary already");
+            }
+            _ => self.idle(RungId::Fused, fused, "adapters are small, and so is their temporary"),
+        }
+        if self.plan.optimizer == Optimizer::Adamw8bit {
+            self.idle(RungId::Optimizer, eight, "it has 8 bits already");
+        } else {
+            self.rung(RungId::Optimizer, eight, "states of one byte", |p| {
+                p.optimizer = Optimizer::Adamw8bit;
+            });
+        }
     }
 
     fn streamed(&mut self) {
@@ -281,40 +306,44 @@ impl Climb<'_> {
             Method::Full => {
                 self.rung(
                     RungId::Lora,
-                    "--method lora",
+                    "--method lora --dtype bf16",
                     "trains adapters instead of everything",
-                    |p| {
-                        p.method = Method::Lora;
-                    },
+                    |p| (p.method, p.dtype) = (Method::Lora, Dtype::Bf16),
                 );
                 self.qlora();
             }
             Method::Qlora => {
                 let mut bf16 = self.plan.clone();
                 (bf16.method, bf16.dtype) = (Method::Lora, Dtype::Bf16);
-                let fits = self.whole(&bf16, self.budget) != Outcome::DoesNotFit;
-                let remark = if fits {
-                    "takes more and fits: no dequantised copies, no upcasts, and faster"
+                let remark = if self.fits(&bf16) {
+                    "takes more and fits: no dequantised copies and no upcasts"
                 } else {
                     "does not fit in bf16: stay with four bits"
                 };
-                self.rung(RungId::Lora, "--method lora", remark, |p| {
+                self.rung(RungId::Lora, "--method lora --dtype bf16", remark, |p| {
                     (p.method, p.dtype) = (Method::Lora, Dtype::Bf16);
                 });
             }
-            _ if self.plan.dtype.quantised() || self.plan.stored.is_some() => {
-                self.idle(RungId::Qlora, "--method qlora", "its weights are what they are");
+            _ if self.plan.dtype.quantised() || self.plan.packed => {
+                self.idle(RungId::Qlora, "--dtype nf4", "its weights are quantised already");
             }
             _ => self.qlora(),
         }
     }
 
     fn qlora(&mut self) {
+        // Preferences and groups of answers stay what they are, on weights of four bits.
+        let keeps = matches!(self.plan.method, Method::Dpo | Method::Grpo);
         self.rung(
             RungId::Qlora,
-            "--method qlora",
+            if keeps { "--dtype nf4" } else { "--method qlora" },
             "after bf16 adapters: matrices are dequantised as they are used, and loading may hold a whole file",
-            |p| (p.method, p.dtype, p.stored) = (Method::Qlora, Dtype::Nf4, None),
+            |p| {
+                (p.dtype, p.stored) = (Dtype::Nf4, None);
+                if !keeps {
+                    p.method = Method::Qlora;
+                }
+            },
         );
     }
 
@@ -323,36 +352,39 @@ impl Climb<'_> {
         let serving = plan.serving;
         let step = STEP.min(serving.context);
         let remark =
-            match self.largest(serving.context, step, |p, tokens| p.serving.context = tokens) {
-                Some(tokens) if tokens.saturating_add(STEP) > serving.context => {
-                    "this context is not what keeps it from fitting".to_owned()
-                }
-                Some(tokens) => format!("the longest that fits is {} tokens", grouped(tokens)),
-                None => "no context fits by itself".to_owned(),
-            };
+            self.longest(serving.context, step, " tokens", |p, tokens| p.serving.context = tokens);
         let half = (serving.context / 2).max(1);
         self.rung(RungId::Context, &format!("--context {half}"), &remark, |p| {
             p.serving.context = half;
         });
-        let fewer = (serving.sequences / 2).max(1);
-        self.rung(RungId::Sequences, &format!("--sequences {fewer}"), "", |p| {
-            p.serving.sequences = fewer;
-        });
-        self.rung(RungId::KvDtype, "--kv-dtype fp8", "half of the cache", |p| {
-            p.serving.kv = KvDtype::Fp8;
-        });
+        if serving.sequences > 1 {
+            let fewer = serving.sequences / 2;
+            let remark =
+                self.longest(serving.sequences, 1, " at a time", |p, n| p.serving.sequences = n);
+            self.rung(RungId::Sequences, &format!("--sequences {fewer}"), &remark, |p| {
+                p.serving.sequences = fewer;
+            });
+        } else {
+            self.idle(RungId::Sequences, "--sequences 1", "it is 1 already");
+        }
+        match serving.kv {
+            KvDtype::Bf16 => {
+                self.rung(RungId::KvDtype, "--kv-dtype fp8", "half of the cache", |p| {
+                    p.serving.kv = KvDtype::Fp8;
+                })
+            }
+            _ => self.idle(RungId::KvDtype, "--kv-dtype fp8", "its cache is quantised already"),
+        }
         if let Some(Ratio(share)) = serving.utilization {
             self.share(share);
         }
         self.streamed();
-        if !plan.dtype.quantised() && plan.stored.is_none() {
+        if !plan.dtype.quantised() && !plan.packed {
             self.rung(
                 RungId::Quantised,
                 "--dtype fp8",
                 "or a four-bit checkpoint (nvfp4, mxfp4)",
-                |p| {
-                    p.dtype = Dtype::Fp8;
-                },
+                |p| (p.dtype, p.stored) = (Dtype::Fp8, None),
             );
         }
     }
@@ -362,6 +394,11 @@ impl Climb<'_> {
         const STEP: f64 = 0.05;
         let (share, remark) = if self.before.refused {
             let needed = self.budget.size.ok().and_then(|pool| self.before.alloc.share_of(pool));
+            if needed.is_some_and(|Ratio(needed)| needed > 1.0) {
+                let remark = "the whole pool does not hold weights and cache";
+                self.idle(RungId::Share, "--utilization 1.00", remark);
+                return;
+            }
             let share = needed.map_or(share, |Ratio(needed)| (needed / STEP).ceil() * STEP);
             (share.min(1.0), "the least that holds weights and cache")
         } else {
@@ -381,14 +418,14 @@ impl Climb<'_> {
             shape,
             alike: Vec::new(),
             stored: None,
+            packed: false,
             largest_file: None,
             ..self.plan.clone()
         };
         let fitting = smaller
             .filter(|named| {
                 let plan = with(named.shape());
-                worst(&self.estimate(&plan)) < worst(&self.before)
-                    && self.whole(&plan, self.budget) != Outcome::DoesNotFit
+                worst(&self.estimate(&plan)) < worst(&self.before) && self.fits(&plan)
             })
             .max_by_key(|named| named.published);
         match fitting {
@@ -408,25 +445,37 @@ impl Climb<'_> {
                 "none of the table fits with these options",
             ),
         }
-        let (action, remark) = self.machines();
-        self.idle(RungId::Machines, &action, &remark);
+        self.machines();
     }
 
-    fn machines(&self) -> (String, String) {
-        let words =
-            "sharded over machines like this one; each holds its context and its part of the rest";
+    /// Sharded over machines like this one: each holds its context and its part of the rest.
+    fn machines(&mut self) {
         let Ok(room) = self.budget.room(self.reader) else {
-            return ("more machines".to_owned(), "what is left of one is not known".to_owned());
+            self.idle(RungId::Machines, "more machines", "what is left of one is not known");
+            return;
         };
         let context = self.before.context;
         let each = room.less(self.t.plan_comfort).less(context);
         let whole = self.before.pool.less(context);
         match whole.0.div_ceil(each.0.max(1)) {
             _ if each == Bytes(0) => {
-                ("more machines".to_owned(), "this one has no room to share".to_owned())
+                self.idle(RungId::Machines, "more machines", "this one has no room to share");
             }
-            0 | 1 => ("1 machine".to_owned(), "one is enough while it runs".to_owned()),
-            n => (format!("at least {n} machines"), words.to_owned()),
+            0 | 1 => self.idle(RungId::Machines, "more machines", "one is enough while it runs"),
+            n => {
+                let part = Bytes(whole.0.div_ceil(n)).plus(context);
+                let need = Need { low: part, usual: part, high: part };
+                let runs = judge(need, Ok(room), self.t);
+                self.rungs.push(Rung {
+                    id: RungId::Machines,
+                    action: format!("at least {n} machines like this one"),
+                    effect: self.before.pool.signed_less(part),
+                    alone: runs,
+                    together: runs,
+                    helps: true,
+                    remark: "while it runs; each holds its context and its part of the rest, and has to load its part alone".to_owned(),
+                });
+            }
         }
     }
 
@@ -478,11 +527,49 @@ mod tests {
         let rungs = of(&plan, 90);
         let rung = |id| rungs.iter().find(|rung| rung.id == id).unwrap();
         assert_eq!(rung(RungId::Packing).alone, Outcome::Tight);
-        assert!(rung(RungId::Batch).remark.starts_with("the largest that fits is "));
+        assert!(rung(RungId::Batch).remark.starts_with("the most that fits is "));
         assert_eq!(rung(RungId::Loss).alone, Outcome::Fits);
         assert!(rung(RungId::Loss).effect.0 > 40 << 30);
         assert!(!rung(RungId::Checkpointing).helps);
-        assert_eq!(rung(RungId::Machines).action, "at least 2 machines");
+        assert_eq!(rung(RungId::Machines).action, "at least 2 machines like this one");
+    }
+
+    /// A job of preferences stays one on weights of four bits, and files in bf16 can be quantised.
+    #[test]
+    fn four_bits_keep_the_method_and_replace_files_in_bf16() {
+        let of = |method, packed| {
+            let mut plan = Plan::of(find("llama-3.1-8b").unwrap().shape(), method);
+            (plan.stored, plan.packed) = (Some(Bytes(16_060_522_496)), packed);
+            of(&plan, 30).into_iter().find(|rung| rung.id == RungId::Qlora).unwrap()
+        };
+        let dpo = of(Method::Dpo, false);
+        assert!(dpo.helps && dpo.action == "--dtype nf4", "{dpo:?}");
+        assert!(of(Method::Lora, false).effect.0 > 5 << 30);
+        assert!(!of(Method::Lora, true).helps);
+    }
+
+    #[test]
+    fn a_fused_optimizer_spares_a_full_fine_tune_its_temporary() {
+        let rung = |method| {
+            let plan = Plan::of(find("llama-3.2-3b").unwrap().shape(), method);
+            of(&plan, 40).into_iter().find(|rung| rung.id == RungId::Fused).unwrap()
+        };
+        // A quarter more is set aside by the allocator.
+        assert_eq!(rung(Method::Full).effect.0, 6_425_499_648 / 4 * 5);
+        assert!(!rung(Method::Lora).helps);
+    }
+
+    #[test]
+    fn a_length_that_fits_is_not_called_too_long() {
+        let mut plan = Plan::of(find("llama-3.1-8b").unwrap().shape(), Method::Lora);
+        plan.seq = 4100;
+        let packing = |plan: &Plan, gib| {
+            of(plan, gib).into_iter().find(|rung| rung.id == RungId::Packing).unwrap().remark
+        };
+        assert!(packing(&plan, 110).starts_with("it fits as it is"));
+        plan.loader = Loader::Streamed;
+        assert!(packing(&plan, 30).starts_with("the most that fits is "));
+        assert_eq!(packing(&plan, 10), "no value fits by itself");
     }
 
     #[test]

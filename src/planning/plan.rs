@@ -20,6 +20,8 @@ pub struct Plan {
     pub dtype: Dtype,
     /// What its files take where they are used as they are. It wins over parameters times bytes.
     pub stored: Option<Bytes>,
+    /// Whether that is quantised already.
+    pub packed: bool,
     /// The largest of its files.
     pub largest_file: Option<Bytes>,
     /// Sequences in a step; pairs for DPO.
@@ -98,6 +100,7 @@ impl Plan {
                 _ => Dtype::Bf16,
             },
             stored: None,
+            packed: false,
             largest_file: None,
             batch: 1,
             seq: 2048,

@@ -33,6 +33,29 @@ pub fn cache(shape: &Shape, tokens: u64, serving: &Serving) -> Bytes {
     Bytes(u64::try_from(bytes).unwrap_or(u64::MAX))
 }
 
+/// What each kind of layer keeps of its tokens, in numbers.
+fn layers_of(shape: &Shape, tokens: u64) -> String {
+    let mut kinds: Vec<(String, u64)> = Vec::new();
+    for layers in &shape.layers {
+        let each = match layers.mixer {
+            Mixer::Attention(a) => {
+                let seen = a.window.map_or(tokens, |window| window.min(tokens));
+                format!("2 x {} x {} x {}", grouped(seen), a.kv_heads, a.head_dim)
+            }
+            Mixer::Latent(l) => {
+                format!("{} x {}", grouped(tokens), l.kv_rank.saturating_add(l.rope))
+            }
+            Mixer::Delta(_) | Mixer::StateSpace(_) | Mixer::None => continue,
+        };
+        match kinds.iter_mut().find(|(kind, _)| *kind == each) {
+            Some((_, count)) => *count = count.saturating_add(layers.count),
+            None => kinds.push((each, layers.count)),
+        }
+    }
+    let all: Vec<String> = kinds.iter().map(|(each, count)| format!("{count} x {each}")).collect();
+    all.join(" + ")
+}
+
 /// The states of fixed size of one sequence: in fp32, and the convolution's past in bf16.
 #[must_use]
 pub fn state(shape: &Shape) -> Bytes {
@@ -98,11 +121,11 @@ fn cache_terms(plan: &Plan, sequences: u64, tokens: u64) -> Vec<Term> {
     out.push(Term::new(
         TermId::KvCache,
         Bytes(product(&[one.0, sequences])),
-        "sequences x the cache of one (2 x tokens x key heads x width x bytes a layer)",
+        "sequences x (layers x 2 x tokens x key heads x width) x bytes; of latent attention layers x tokens x width",
         format!(
-            "{sequences} x {} ({} tokens, {})",
-            grouped(one.0),
-            grouped(tokens),
+            "{sequences} x ({}) x {} ({})",
+            layers_of(&plan.shape, tokens),
+            f64::from(u32::try_from(plan.serving.kv.of_32()).unwrap_or(u32::MAX)) / 32.0,
             plan.serving.kv.as_str()
         ),
     ));
@@ -133,7 +156,7 @@ fn working(plan: &Plan) -> Term {
     }
     let tokens = plan.serving.batched_tokens.unwrap_or(engine.batched_tokens());
     let high = times(tokens, Bytes::from_gib(1).as_f64() * WORKING_GIB / WORKING_TOKENS);
-    let formula = "tokens worked on at once x 0 to 692 kB, the most that was seen";
+    let formula = "tokens worked on at once x 0 to 5.30 GiB / 8,224, the most that was seen";
     Term::new(TermId::Working, Bytes(0), formula, grouped(tokens)).up_to(high)
 }
 

@@ -227,13 +227,33 @@ named! {
     "deepseek-v3", 671_026_419_200, "deepseek-ai/DeepSeek-V3", deepseek_v3();
 }
 
-/// The model of a name; case and an owner before it do not matter.
+/// What names of tuned and base models end in; their shape is the same.
+const TUNED: [&str; 6] = ["-instruct", "-base", "-it", "-pt", "-chat", "-hf"];
+
+/// The model of a name; case, an owner before it and what it was tuned for do not matter.
 #[must_use]
 pub fn find(name: &str) -> Option<&'static Named> {
     let lower = name.to_lowercase();
+    named(&lower).or_else(|| {
+        let alone = match lower.split_once('/') {
+            // A path, or an address.
+            Some((owner, rest))
+                if owner.is_empty() || owner.starts_with('.') || rest.contains('/') =>
+            {
+                return None;
+            }
+            Some((_, rest)) => rest,
+            None => &lower,
+        };
+        let alone = alone.strip_prefix("meta-").unwrap_or(alone);
+        named(TUNED.iter().find_map(|end| alone.strip_suffix(end)).unwrap_or(alone))
+    })
+}
+
+fn named(lower: &str) -> Option<&'static Named> {
     NAMED.iter().find(|named| {
         let source = named.source.to_lowercase();
-        lower == named.name || lower == source || source.split('/').nth(1) == Some(lower.as_str())
+        lower == named.name || lower == source || source.split('/').nth(1) == Some(lower)
     })
 }
 

@@ -3,6 +3,7 @@
 use super::Told;
 use crate::model::pool::Reader;
 use crate::model::reading::Reading;
+use crate::planning::choice::Loss;
 use crate::planning::linears::parameters;
 use crate::planning::plan::{Plan, Term};
 use crate::planning::verdict::Outcome;
@@ -27,6 +28,7 @@ pub(super) fn document(told: &Told) -> Value {
         "slack_factor": e.slack_factor.0,
         "context_bytes": e.context.0,
         "pool_bytes": e.pool.0,
+        "pool_low_bytes": e.pool_low.0,
         "pool_high_bytes": e.pool_high.0,
         "load": {
             "weights_bytes": e.load.weights.0,
@@ -52,9 +54,10 @@ fn plan(plan: &Plan) -> Value {
         "parameters": parameters(&plan.shape).all,
         "layers": plan.shape.depth(),
         "method": plan.method.as_str(),
-        "dtype": plan.dtype.as_str(),
+        "dtype": plan.stored.is_none().then(|| plan.dtype.as_str()),
         "stored_bytes": plan.stored.map(|bytes| bytes.0),
         "loader": plan.loader.as_str(),
+        "staging_bytes": plan.staging.map(|bytes| bytes.0),
         "engine": plan.serving.engine.as_str(),
     });
     let more = if plan.trains() {
@@ -68,6 +71,8 @@ fn plan(plan: &Plan) -> Value {
             "checkpointing": plan.checkpointing,
             "accumulation": plan.accumulation,
             "loss": plan.loss.as_str(),
+            "chunk": (plan.loss == Loss::Chunked).then_some(plan.chunk),
+            "raised": plan.raised,
             "expandable_segments": plan.expandable,
         })
     } else {
@@ -76,6 +81,7 @@ fn plan(plan: &Plan) -> Value {
             "context": plan.serving.context,
             "kv_dtype": plan.serving.kv.as_str(),
             "utilization": plan.serving.utilization.map(|share| share.0),
+            "batched_tokens": plan.serving.batched_tokens,
         })
     };
     if let (Value::Object(out), Value::Object(more)) = (&mut out, more) {

@@ -66,8 +66,12 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     match told.verdicts.whole() {
         Outcome::Fits | Outcome::Tight => Ok(ExitCode::SUCCESS),
         Outcome::DoesNotFit => Ok(DOES_NOT_FIT.into()),
+        Outcome::Unknown if !args.pool.is_machine() => bail!(
+            "{} goes by free memory: without --free there is no verdict",
+            told.job.plan.serving.engine.as_str()
+        ),
         Outcome::Unknown => bail!(
-            "{}: what is left by {} could not be read, so there is no verdict",
+            "{}: {} memory could not be read, so there is no verdict",
             told.left.of,
             told.verdicts.reader.as_str()
         ),

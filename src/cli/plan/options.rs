@@ -19,6 +19,8 @@ const MAX_BATCH: u64 = 1 << 20;
 const MAX_RANK: u64 = 1 << 16;
 /// More parameters than any model.
 const MAX_PARAMETERS: f64 = 1e14;
+/// Less than this is no size of anything here: a kibibyte.
+const LEAST_SIZE: f64 = 1024.0;
 
 /// A word of a closed set.
 fn word<T: Copy + Send + Sync + 'static>(
@@ -146,11 +148,11 @@ fn tokens(text: &str) -> Result<u64, String> {
 /// 48GiB, 5GB, 123904000000.
 pub(in crate::cli) fn size(text: &str) -> Result<Bytes, String> {
     let bytes = Unit::Bytes.parse(text, "B")?;
-    // Past a petabyte it is a mistake.
-    if (0.0..1e15).contains(&bytes) {
+    // Past a petabyte it is a mistake, and so is a number of GiB without its unit.
+    if bytes == 0.0 || (LEAST_SIZE..1e15).contains(&bytes) {
         return Ok(Bytes(whole(bytes.round())));
     }
-    Err(format!("expected a size such as 48GiB, found {text:?}"))
+    Err(format!("expected a size with its unit such as 48GiB, found {text:?}"))
 }
 
 fn share(text: &str) -> Result<Ratio, String> {
@@ -293,10 +295,12 @@ impl JobArgs {
                 "expected --model NAME|PATH or --params COUNT".to_owned(),
             ));
         };
-        if let Some(named) = find(model) {
+        let path = Path::new(model);
+        // owner/name may be a directory, too.
+        let here = model.contains('/') && path.exists();
+        if let Some(named) = find(model).filter(|_| !here) {
             return Ok((named.shape(), Vec::new(), None));
         }
-        let path = Path::new(model);
         let told = path.extension().is_some_and(|e| e == "gguf" || e == "json");
         if !told && !model.contains(['/', ':']) && !path.exists() {
             let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
@@ -332,6 +336,7 @@ impl JobArgs {
                 && (files.quantised || !matches!(plan.method, Method::Full | Method::Qlora));
             if as_stored && files.weights.is_some() {
                 plan.stored = files.weights;
+                plan.packed = files.quantised;
                 assume.0.push(format!("weights as stored ({})", files.stored));
                 return Ok(());
             }
@@ -403,6 +408,7 @@ mod tests {
         for text in ["0", "4g", "18446744073709551615k"] {
             assert!(tokens(text).is_err(), "{text}");
         }
-        assert!(size("1e18").is_err() && share("1.2").is_err());
+        assert!(size("1e18").is_err() && size("48").is_err() && share("1.2").is_err());
+        assert_eq!(size("0"), Ok(Bytes(0)));
     }
 }

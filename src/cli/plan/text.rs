@@ -1,9 +1,11 @@
 //! A plan for a person: a worksheet that can be checked line by line.
 
+use super::super::columns::{TIED, wrapped};
 use super::Told;
 use crate::model::pool::Reader;
 use crate::model::reading::Reading;
 use crate::planning::compare::Anchor;
+use crate::planning::estimate::grouped;
 use crate::planning::ladder::Rung;
 use crate::planning::linears::parameters;
 use crate::planning::plan::Term;
@@ -11,8 +13,12 @@ use crate::planning::verdict::Outcome;
 use crate::units::{Bytes, Ratio};
 use std::fmt::{self, Write};
 
-/// Width of a term's name.
+/// Width of a term's name, of an amount, and of the upper end of a range.
 const NAME: usize = 16;
+const AMOUNT: usize = 11;
+const UPPER: usize = 15;
+/// Where the text beside an amount begins.
+const TEXT: usize = 2 + NAME + 1 + AMOUNT + UPPER + 1;
 
 /// The whole worksheet.
 pub(super) fn worksheet(told: &Told) -> String {
@@ -33,8 +39,12 @@ fn words(outcome: Outcome) -> &'static str {
     }
 }
 
-fn range(usual: Bytes, high: Bytes) -> String {
-    if high > usual { format!("{usual} to {high}") } else { usual.to_string() }
+/// A line of a sum.
+fn line(sign: &str, name: &str, usual: Bytes, high: Bytes, text: &str) -> String {
+    let upper = if high > usual { format!(" to {high}") } else { String::new() };
+    let name = name.replace('_', " ");
+    let head = format!("{sign} {name:<NAME$} {:>AMOUNT$}{upper:<UPPER$} ", usual.to_string());
+    wrapped(if text.is_empty() { head.trim_end() } else { &head }, TEXT, text)
 }
 
 fn head(out: &mut String, told: &Told) -> fmt::Result {
@@ -42,30 +52,23 @@ fn head(out: &mut String, told: &Told) -> fmt::Result {
     let all = Ratio(Bytes(parameters(&plan.shape).all).as_f64() / 1e9).0;
     writeln!(out, "{} of {} ({all:.2} billion parameters)", plan.method.as_str(), plan.shape.name)?;
     if !told.job.assumed.is_empty() {
-        writeln!(out, "Not said, so taken: {}", told.job.assumed.join(", "))?;
+        let tied = |words: &String| words.replace(' ', &TIED.to_string());
+        let assumed: Vec<String> = told.job.assumed.iter().map(tied).collect();
+        out.write_str(&wrapped("Not said, so taken: ", 4, &assumed.join(", ")))?;
     }
     for note in told.job.notes.iter().chain(&told.estimate.notes) {
-        writeln!(out, "Note: {note}")?;
+        out.write_str(&wrapped("Note: ", 6, note))?;
     }
     if !plan.alike.is_empty() {
-        writeln!(
-            out,
-            "Note: only its size is known; what follows from its shape is a range over models of about that size"
-        )?;
+        let note = "only its size is known; what follows from its shape is a range over models of about that size";
+        out.write_str(&wrapped("Note: ", 6, note))?;
     }
     Ok(())
 }
 
 fn term(out: &mut String, sign: &str, term: &Term) -> fmt::Result {
-    let amount = range(term.bytes, term.high);
-    writeln!(
-        out,
-        "{sign} {:<NAME$} {amount:>12}  {}\n{:33}= {}",
-        term.id.as_str(),
-        term.formula,
-        "",
-        term.inputs
-    )
+    out.write_str(&line(sign, term.id.as_str(), term.bytes, term.high, &term.formula))?;
+    out.write_str(&wrapped(&format!("{:TEXT$}= ", ""), TEXT + 2, &term.inputs))
 }
 
 fn takes(out: &mut String, told: &Told) -> fmt::Result {
@@ -74,28 +77,24 @@ fn takes(out: &mut String, told: &Told) -> fmt::Result {
     for (i, one) in e.terms.iter().enumerate() {
         term(out, if i == 0 { " " } else { "+" }, one)?;
     }
-    let line = |out: &mut String, sign: &str, name: &str, amount: String, what: &str| {
-        writeln!(out, "{sign} {name:<NAME$} {amount:>12}  {what}")
+    let mut add = |sign: &str, name: &str, usual, high, text: &str| {
+        out.write_str(&line(sign, name, usual, high, text))
     };
-    line(out, "=", "allocated", range(e.alloc, e.alloc_high), &format!("{} bytes", e.alloc.0))?;
-    let share = Ratio(e.slack_factor.0 - 1.0);
+    let bytes = |bytes: Bytes| format!("{} bytes", grouped(bytes.0));
+    add("=", "allocated", e.alloc, e.alloc_high, &bytes(e.alloc))?;
     if e.slack > Bytes(0) {
-        let what = format!("{share} of what varies, set aside by the allocator");
-        line(out, "+", "slack", e.slack.to_string(), &what)?;
+        let share = Ratio(e.slack_factor.0 - 1.0);
+        let what = format!("{share} of what varies within a step, set aside by the allocator");
+        add("+", "slack", e.slack, e.slack, &what)?;
     }
-    line(
-        out,
-        "+",
-        "context",
-        e.context.to_string(),
-        "CUDA context, libraries, the program itself",
-    )?;
-    line(out, "=", "of the pool", range(e.pool, e.pool_high), &format!("{} bytes", e.pool.0))?;
+    let what = "CUDA context, libraries, the program itself";
+    add("+", "context", e.context, e.context, what)?;
+    add("=", "of the pool", e.pool, e.pool_high, &bytes(e.pool))?;
     for one in &e.beside {
         term(out, "·", one)?;
     }
     if !e.beside.is_empty() {
-        writeln!(out, "  (· is there at another time than the peak and not added)")?;
+        writeln!(out, "  (· is there at another time than the peak, and is not added)")?;
     }
     Ok(())
 }
@@ -103,34 +102,26 @@ fn takes(out: &mut String, told: &Told) -> fmt::Result {
 fn loads(out: &mut String, told: &Told) -> fmt::Result {
     let load = &told.estimate.load;
     writeln!(out, "\nWhat it takes while it loads ({})", told.job.plan.loader.as_str())?;
-    writeln!(out, "  {:<NAME$} {:>12}", "weights", load.weights)?;
-    writeln!(
-        out,
-        "+ {:<NAME$} {:>12}  {}",
-        "beside them",
-        range(load.extra, load.extra_high),
-        load.formula
-    )?;
-    writeln!(
-        out,
-        "= {:<NAME$} {:>12}  with the context",
-        "of the pool",
-        range(load.pool, load.pool_high)
-    )
-}
-
-fn figure(reading: Reading<Bytes>) -> String {
-    match reading {
-        Ok(bytes) => bytes.to_string(),
-        Err(reason) => format!("not known ({})", reason.as_str()),
+    for text in [
+        line(" ", "weights", load.weights, load.weights, ""),
+        line("+", "beside them", load.extra, load.extra_high, &load.formula),
+        line("=", "of the pool", load.pool, load.pool_high, "with the context"),
+    ] {
+        out.write_str(&text)?;
     }
+    Ok(())
 }
 
 fn left(out: &mut String, told: &Told) -> fmt::Result {
     let budget = &told.left.budget;
     writeln!(out, "\nWhat is left ({})", told.left.of)?;
-    let mut line = |name: &str, reading, what: &str| {
-        writeln!(out, "  {name:<NAME$} {:>12}  {what}", figure(reading))
+    let mut line = |name: &str, reading: Reading<Bytes>, what: &str| {
+        out.write_str(&match reading {
+            Ok(bytes) => line(" ", name, bytes, bytes, what),
+            Err(reason) => {
+                format!("  {name:<NAME$} not known ({})\n", reason.as_str().replace('_', " "))
+            }
+        })
     };
     line("available", budget.available, "MemAvailable: cache that can be taken back counts")?;
     line("free", budget.free, "MemFree: what CUDA calls free")?;
@@ -165,10 +156,8 @@ fn verdict(out: &mut String, told: &Told) -> fmt::Result {
     if v.load[v.reader as usize] == Outcome::DoesNotFit
         && v.steady[v.reader as usize] != Outcome::DoesNotFit
     {
-        writeln!(
-            out,
-            "  It is the load that does not fit: the remedy is the loader (--loader streamed), not a smaller model."
-        )?;
+        let what = "It is the load that does not fit: the remedy is the loader (--loader streamed), not a smaller model.";
+        out.write_str(&wrapped("  ", 2, what))?;
     }
     Ok(())
 }
@@ -182,14 +171,13 @@ fn anchors(out: &mut String, told: &Told) -> fmt::Result {
             None if *fits => "ran".to_owned(),
             None => "did not fit".to_owned(),
         };
-        let compared = match (anchor.ratio, anchor.near) {
-            (Some(share), true) => format!(
-                "; this plan takes {share} of it{}",
-                if anchor.far { ": FAR OFF" } else { "" }
-            ),
-            _ => String::new(),
+        let compared = match anchor.ratio {
+            Some(share) if anchor.far => format!("; this plan allocates {share} of it: far off"),
+            Some(share) => format!("; this plan allocates {share} of it"),
+            None => String::new(),
         };
-        writeln!(out, "  {id}: {what}: {measured}{compared} [{source}]")?;
+        let text = format!("{id}: {what}: {measured}{compared} [{source}]");
+        out.write_str(&wrapped("  ", 6, &text))?;
     }
     Ok(())
 }
@@ -198,22 +186,22 @@ fn ladder(out: &mut String, told: &Told) -> fmt::Result {
     writeln!(out, "\nIf it does not fit, in this order")?;
     for (i, rung) in told.ladder.iter().enumerate() {
         let Rung { action, effect, alone, together, helps, remark, .. } = rung;
-        let effect = match effect.0 {
-            0 => "no effect".to_owned(),
-            more if more < 0 => format!("{} more", Bytes(more.unsigned_abs())),
-            less => {
-                let words = if i == 0 { "more free" } else { "less" };
-                format!("{} {words}", Bytes(less.unsigned_abs()))
-            }
+        let bytes = Bytes(effect.0.unsigned_abs());
+        let effect = match (effect.0, i) {
+            (0, _) => String::new(),
+            (..0, _) => format!("{bytes} more: "),
+            (_, 0) => format!("{bytes} more free: "),
+            _ => format!("{bytes} less: "),
         };
-        let verdict = if *helps {
-            format!("{}; with those before it {}", words(*alone), words(*together))
-        } else {
-            "does not help".to_owned()
+        let verdict = match (*helps, i) {
+            (false, _) => "does not help".to_owned(),
+            (true, 0) => words(*alone).to_owned(),
+            (true, _) => format!("{}; with those before it {}", words(*alone), words(*together)),
         };
-        writeln!(out, "{:>3}. {action}: {effect}: {verdict}", i + 1)?;
+        let head = format!("{:>3}. ", i + 1);
+        out.write_str(&wrapped(&head, 5, &format!("{action}: {effect}{verdict}")))?;
         if !remark.is_empty() {
-            writeln!(out, "     {remark}")?;
+            out.write_str(&wrapped("     ", 5, remark))?;
         }
     }
     Ok(())

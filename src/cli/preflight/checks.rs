@@ -106,7 +106,8 @@ fn workloads(seen: &Seen<'_>) -> Finding {
                     || job.phase.value().is_some()
             });
         let each = on_gpu.filter(|job| wanted(job)).map(|job| {
-            format!("{} in {} (pid {}), cap: {}", job.workload, job.unit, job.pid, job.cap.kind)
+            let kind = job.cap.kind.replace('_', " ");
+            format!("{} in {} (pid {}), cap: {}", job.workload, job.unit, job.pid, kind)
         });
         let words = each.collect::<Vec<_>>().join("; ");
         (!words.is_empty()).then_some(words)
@@ -116,7 +117,10 @@ fn workloads(seen: &Seen<'_>) -> Finding {
         return Finding::fail(words, "one heavy job at a time: stop it, or give it a cap");
     }
     if let Some(words) = of(&|job| heavy(job) == Some(true)) {
-        return Finding::warn(words, "it is heavy; its cap is taken off what is left");
+        return Finding::warn(
+            words,
+            "plan around it: what it may still take by its cap is off what is left; or stop it",
+        );
     }
     if let Some(words) = of(&|job| heavy(job).is_none()) {
         return Finding::warn(words, "its cap cannot be seen from outside: see to it");
@@ -241,7 +245,11 @@ fn desktop(seen: &Seen<'_>) -> Finding {
     });
     let held: Vec<Bytes> = held.collect();
     if held.is_empty() {
-        return Finding::pass("none");
+        return if all_seen(seen) {
+            Finding::pass("none")
+        } else {
+            Finding::unknown("none is seen, and not all processes may be")
+        };
     }
     let evidence = format!("one runs and holds {}", held.into_iter().sum::<Bytes>());
     // Its programs are what the kernel kills first.

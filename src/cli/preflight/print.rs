@@ -1,33 +1,37 @@
 //! The checks, for a person and as JSON.
 
+use super::super::columns::wrapped;
 use super::Look;
-use crate::model::readiness::Level;
+use crate::model::readiness::{Level, Readiness};
 use serde_json::{Value, json};
 use std::fmt::Write;
 
 /// Changes when a reader of the JSON would have to.
 const FORMAT: u32 = 1;
+/// Where evidence and remedies begin.
+const INDENT: usize = 25;
 
 pub(super) fn text(look: &Look) -> String {
     let mut out = format!("Before a run on {}\n\n", look.of);
     for finding in &look.findings {
-        let _ = writeln!(
-            out,
-            "{:<8} {:<15} {}",
-            finding.level.as_str(),
-            finding.check,
-            finding.evidence
-        );
+        let head = format!("{:<8} {:<15} ", finding.level.as_str(), finding.check);
+        out.push_str(&wrapped(&head, INDENT, &finding.evidence));
         if let Some(remedy) = &finding.remedy {
-            let _ = writeln!(out, "{:24} to do: {remedy}", "");
+            out.push_str(&wrapped(&format!("{:INDENT$}to do: ", ""), INDENT + 7, remedy));
         }
     }
     let count = |level| look.findings.iter().filter(|finding| finding.level == level).count();
     let words: Vec<String> =
         Level::ALL.iter().map(|l| format!("{} {}", count(*l), l.as_str())).collect();
     let readiness = look.readiness();
-    let _ =
-        writeln!(out, "\n{}: {}\n{}", readiness.as_str(), words.join(", "), readiness.describe());
+    let says = match readiness {
+        // What cannot be told may be in the way all the same.
+        Readiness::Ready if count(Level::Unknown) > 0 => {
+            "Nothing of what can be told is in the way."
+        }
+        _ => readiness.describe(),
+    };
+    let _ = writeln!(out, "\n{}: {}\n{says}", readiness.as_str(), words.join(", "));
     out
 }
 
