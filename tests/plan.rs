@@ -169,6 +169,51 @@ fn a_size_alone_gives_a_range() {
     assert!(out.contains("only its size is known"), "{out}");
 }
 
+/// Every line fits a terminal, and a person can multiply what stands there.
+#[test]
+fn each_term_has_its_inputs_and_each_line_a_hundred_columns() {
+    let free = ["--available", "110GiB", "--free", "90GiB", "--pool", "121GiB"];
+    for (args, part) in [
+        (
+            vec!["--model", "meta-llama/Llama-3.1-8B-Instruct", "--seq", "4k"],
+            "= f 3.5, q 1, k 0.25: 96.875 x 16,777,216",
+        ),
+        (vec!["--model", "llama-3.1-8b", "--method", "lora"], "= 16 x 2,621,440 x 4"),
+        (vec!["--model", "qwen3.8-27b", "--method", "dpo"], "+ 4(q/2+k)"),
+        (
+            vec!["--model", "llama-3.1-8b", "--method", "inference"],
+            "= 1 x (32 x 2 x 8,192 x 8 x 128) x 2 (bf16)",
+        ),
+        (
+            vec!["--model", "deepseek-v3", "--method", "inference", "--engine", "sglang"],
+            "= 1 x (61 x 8,192 x 576) x 2 (bf16)",
+        ),
+        (
+            vec!["--model", "llama-3.2-3b", "--method", "full", "--optimizer", "adamw-8bit"],
+            "the states of the embedding",
+        ),
+    ] {
+        let (_, out, _) = run(&[&args[..], &free].concat());
+        assert!(out.contains(part), "{part}:\n{out}");
+        for line in out.lines() {
+            assert!(line.chars().count() <= 100, "{line}");
+        }
+    }
+}
+
+/// An engine that goes by free memory cannot be judged by what is available.
+#[test]
+fn no_verdict_without_the_figure_that_the_engine_goes_by() {
+    let args = ["--model", "llama-3.1-8b", "--method", "inference", "--engine", "sglang"];
+    let (code, out, err) = run(&[&args[..], &["--available", "110GiB"]].concat());
+    assert_eq!(code, 2);
+    assert!(out.contains("Verdict: unknown"), "{out}");
+    assert!(
+        err.contains("sglang goes by free memory: without --free there is no verdict"),
+        "{err}"
+    );
+}
+
 #[test]
 fn wrong_options_say_which_are_valid() {
     for (args, says) in [

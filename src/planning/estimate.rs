@@ -356,10 +356,10 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
     let u = product(&[plan.tokens(), plan.shape.hidden]);
     let depth = plan.shape.depth();
     let sizes = format!(
-        "{depth} layers, u = {} tokens x {} = {}",
+        "{depth} layers x {} (u = {} tokens x {})",
+        grouped(u),
         grouped(plan.tokens()),
-        grouped(plan.shape.hidden),
-        grouped(u)
+        grouped(plan.shape.hidden)
     );
     let logits = logits(plan, u);
     if !plan.checkpointing {

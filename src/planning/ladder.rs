@@ -371,7 +371,7 @@ impl Climb<'_> {
             KvDtype::Bf16 => {
                 self.rung(RungId::KvDtype, "--kv-dtype fp8", "half of the cache", |p| {
                     p.serving.kv = KvDtype::Fp8;
-                })
+                });
             }
             _ => self.idle(RungId::KvDtype, "--kv-dtype fp8", "its cache is quantised already"),
         }

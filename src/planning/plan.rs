@@ -8,6 +8,7 @@ use crate::units::{Bytes, Ratio};
 
 /// A job that is planned.
 #[derive(Clone, Debug, PartialEq)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option of its own")]
 pub struct Plan {
     /// The model.
     pub shape: Shape,
