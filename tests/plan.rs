@@ -249,6 +249,10 @@ fn wrong_options_say_which_are_valid() {
             vec!["--params", "8b", "--method", "full", "--dtype", "fp8"],
             "a full fine-tune needs fp32 or bf16",
         ),
+        (
+            vec!["--params", "8b", "--optimizer", "adamw-master"],
+            "keeps an fp32 copy of what is trained in bf16: give --adapter-dtype bf16",
+        ),
         (vec!["--params", "8b", "--available", "much"], "expected a number with one of GiB"),
         (vec!["--params", "8b", "--available", "1GiB", "--url", "http://x"], "cannot be used with"),
     ] {

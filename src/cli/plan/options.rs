@@ -210,6 +210,7 @@ impl JobArgs {
         let usual = if gguf { Method::Inference } else { Method::Lora };
         let method = assume.or(self.method, usual, |m| format!("--method {}", m.as_str()));
         self.belongs(method)?;
+        self.copies(method)?;
         if gguf && method != Method::Inference {
             let what = "a GGUF file is for inference: no trainer goes on from it".to_owned();
             return Err(PlanError::Usage(what));
@@ -273,6 +274,20 @@ impl JobArgs {
         }
         if self.chunk.is_some() && self.loss != Some(Loss::Chunked) {
             return Err(PlanError::Usage("--chunk needs --loss chunked".to_owned()));
+        }
+        Ok(())
+    }
+
+    /// A copy in fp32 of what is in fp32 is nobody's optimizer.
+    fn copies(&self, method: Method) -> Result<(), PlanError> {
+        let (fp32, instead) = match method {
+            Method::Full => (self.dtype == Some(Dtype::Fp32), "--dtype bf16"),
+            _ => (self.adapter_dtype != Some(AdapterDtype::Bf16), "--adapter-dtype bf16"),
+        };
+        if fp32 && self.optimizer == Some(Optimizer::AdamwMaster) {
+            return Err(PlanError::Usage(format!(
+                "--optimizer adamw-master keeps an fp32 copy of what is trained in bf16: give {instead}"
+            )));
         }
         Ok(())
     }

@@ -20,6 +20,52 @@ const UNGATED: &[&str] =
 /// Architectures whose head is the embedding unless they say otherwise.
 const TIED: &[&str] = &["gemma", "gemma2", "gemma3", "gemma3_text", "gpt2"];
 
+/// Architectures whose layers are made of what is counted here. Another may have the same keys and more.
+const KNOWN: &[&str] = &[
+    "llama",
+    "mistral",
+    "mixtral",
+    "ministral",
+    "gpt2",
+    "gpt_neox",
+    "gptj",
+    "opt",
+    "phi",
+    "phi3",
+    "falcon",
+    "starcoder2",
+    "qwen2",
+    "qwen2_moe",
+    "qwen3",
+    "qwen3_moe",
+    "qwen3_next",
+    "qwen3_5",
+    "qwen3_5_text",
+    "qwen3_5_moe",
+    "qwen3_5_moe_text",
+    "gemma",
+    "gemma2",
+    "gemma3",
+    "gemma3_text",
+    "gpt_oss",
+    "glm",
+    "glm4",
+    "glm4_moe",
+    "olmo",
+    "olmo2",
+    "granite",
+    "smollm3",
+    "nemotron",
+    "nemotron_h",
+    "deepseek_v2",
+    "deepseek_v3",
+];
+
+/// A word of a file, for a person: short, and nothing in it that a terminal obeys.
+fn plain(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
 /// The keys of one object, with what they must be.
 struct Keys<'a>(&'a Map<String, Value>);
 
@@ -98,7 +144,13 @@ pub fn parse(bytes: &[u8]) -> Result<ModelFiles, String> {
     let method = quantised.and_then(Value::as_str);
     let dtype =
         ["torch_dtype", "dtype"].iter().find_map(|k| outer.text(k).or_else(|| keys.text(k)));
-    let stored: String = method.or(dtype).unwrap_or("not told").chars().take(40).collect();
+    let stored = plain(method.or(dtype).unwrap_or("not told"), 40);
+    if !KNOWN.contains(&keys.kind()) {
+        notes.push(format!(
+            "model_type {:?} is not known here: it is counted as a usual decoder, by the keys that it has",
+            plain(keys.kind(), 40)
+        ));
+    }
     Ok(ModelFiles {
         shape,
         weights: None,
@@ -114,18 +166,12 @@ fn shape(keys: &Keys<'_>, outer: &Keys<'_>) -> Result<Shape, String> {
     let hidden = keys.need(&["hidden_size", "n_embd", "d_model"], MAX_WIDTH)?;
     let vocab = keys.need(&["vocab_size"], MAX_VOCAB)?;
     let tied = keys.flag("tie_word_embeddings").or_else(|| outer.flag("tie_word_embeddings"));
-    let name: String = outer
-        .text("_name_or_path")
-        .filter(|n| !n.is_empty())
-        .unwrap_or(outer.kind())
-        .chars()
-        .take(80)
-        .collect();
+    let name = outer.text("_name_or_path").filter(|n| !n.is_empty()).unwrap_or(outer.kind());
     let dropout = ["resid_pdrop", "attn_pdrop"]
         .iter()
         .any(|key| keys.0.get(*key).and_then(Value::as_f64).is_some_and(|share| share > 0.0));
     Ok(Shape {
-        name,
+        name: plain(name, 80),
         hidden,
         vocab,
         tied: tied.unwrap_or(TIED.contains(&keys.kind())),

@@ -183,7 +183,13 @@ impl<R: Read> Input<R> {
     fn name(&mut self, what: &str) -> Result<String, String> {
         let at = self.at;
         let name = self.text(MAX_NAME, what)?;
-        name.ok_or_else(|| format!("{what} at byte {at} has more than {MAX_NAME} bytes"))
+        let name =
+            name.ok_or_else(|| format!("{what} at byte {at} has more than {MAX_NAME} bytes"))?;
+        // It is told in messages, and a terminal would obey it.
+        if name.chars().any(char::is_control) {
+            return Err(format!("{what} at byte {at} has control characters in it"));
+        }
+        Ok(name)
     }
 
     /// A value of one of the format's types.

@@ -225,6 +225,11 @@ fn a_config_gives_the_shape_of_the_table() {
         (32, "bfloat16", false)
     );
     assert_eq!(model.shape.attention().unwrap().head_dim, 128);
+    assert!(model.notes.is_empty(), "{:?}", model.notes);
+    let other = LLAMA.replace("\"llama\"", r#""ll\u001b[31mama\n""#);
+    let model = config::parse(other.as_bytes()).unwrap();
+    assert_eq!(model.shape.name, "ll[31mama");
+    assert!(model.notes[0].starts_with("model_type \"ll[31mama\" is not known here"));
     let windows = LLAMA.replace("\"vocab_size\"", "\"sliding_window\":4096,\"vocab_size\"");
     let model = config::parse(windows.as_bytes()).unwrap();
     assert_eq!(model.shape.attention().unwrap().window, Some(4096));
