@@ -79,6 +79,10 @@ pub(super) fn terms(plan: &Plan, pool: Option<Bytes>, parts: &mut Parts) {
     let serving = &plan.serving;
     let mut inside = cache_terms(plan, serving.sequences, serving.context);
     inside.push(working(plan));
+    if serving.engine.takes_a_share() && serving.utilization.is_none() {
+        let needed: Bytes = parts.fixed.iter().chain(&inside).map(|term| term.high).sum();
+        parts.notes.push(untold(needed, pool));
+    }
     let (Some(Ratio(share)), true, Some(pool)) =
         (serving.utilization, serving.engine.takes_a_share(), pool)
     else {
@@ -113,6 +117,20 @@ pub(super) fn terms(plan: &Plan, pool: Option<Bytes>, parts: &mut Parts) {
     }
     parts.fixed.extend(inside);
     parts.fixed.push(Term::new(TermId::Share, over, formula, inputs));
+}
+
+/// What an engine takes that is not told its share, and the least that would do.
+fn untold(needed: Bytes, pool: Option<Bytes>) -> String {
+    let least = pool
+        .and_then(|pool| needed.share_of(pool))
+        .map(|Ratio(share)| (share * 100.0).ceil() / 100.0);
+    let told = match least {
+        Some(share) if share <= 1.0 => format!(", here with {share:.2} or more"),
+        _ => String::new(),
+    };
+    format!(
+        "this is the least that it needs; vLLM takes 0.9 of the pool or more unless it is told: plan with --utilization{told}"
+    )
 }
 
 fn cache_terms(plan: &Plan, sequences: u64, tokens: u64) -> Vec<Term> {

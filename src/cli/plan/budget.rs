@@ -91,6 +91,21 @@ impl PoolArgs {
     }
 }
 
+impl Left {
+    /// What other jobs hold on the GPU, at the least; it is off what is available already.
+    pub(in crate::cli) fn held(&self) -> Reading<Bytes> {
+        let status = self.status.as_ref().ok_or(Missing::NotPresent)?;
+        let jobs = match &status.holders.jobs {
+            Figure::Value(jobs) => jobs,
+            Figure::Missing { missing } => {
+                return reading(Some(&Figure::<u64>::Missing { missing: missing.clone() }))
+                    .map(Bytes);
+            }
+        };
+        Ok(jobs.iter().filter_map(|job| job.gpu_memory.value()).map(|bytes| Bytes(*bytes)).sum())
+    }
+}
+
 /// A figure of the document as a reading.
 pub(in crate::cli) fn reading<T: Copy>(figure: Option<&Figure<T>>) -> Reading<T> {
     match figure {

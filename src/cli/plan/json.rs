@@ -116,6 +116,7 @@ fn budget(told: &Told) -> Value {
         "available_bytes": figure(budget.available),
         "free_bytes": figure(budget.free),
         "flushable_bytes": figure(budget.flushable),
+        "held_by_jobs_bytes": figure(told.left.held()),
         "claimed_bytes": figure(budget.claimed[told.verdicts.reader as usize]),
         "contiguous_bytes": figure(budget.contiguous),
         "reserve_bytes": told.thresholds.reserve.0,

@@ -9,6 +9,7 @@ use crate::planning::estimate::grouped;
 use crate::planning::ladder::Rung;
 use crate::planning::linears::parameters;
 use crate::planning::plan::Term;
+use crate::planning::rows::Counted;
 use crate::planning::verdict::Outcome;
 use crate::units::{Bytes, Ratio};
 use std::fmt::{self, Write};
@@ -127,6 +128,16 @@ fn left(out: &mut String, told: &Told) -> fmt::Result {
     line("free", budget.free, "MemFree: what CUDA calls free")?;
     line("a flush returns", budget.flushable, "at the least")?;
     line(
+        "in large blocks",
+        budget.contiguous,
+        "free in blocks of 2 MiB and more, where the driver takes from",
+    )?;
+    line(
+        "others hold",
+        told.left.held(),
+        "on the GPU, at the least; off what is available already",
+    )?;
+    line(
         "claimed",
         budget.claimed[told.verdicts.reader as usize],
         "what running jobs may still take by their caps, and what ended ones hold",
@@ -174,7 +185,12 @@ fn anchors(out: &mut String, told: &Told) -> fmt::Result {
         let compared = match anchor.ratio {
             Some(share) if anchor.far => format!("; this plan allocates {share} of it: far off"),
             Some(share) => format!("; this plan allocates {share} of it"),
-            None => String::new(),
+            None => match anchor.estimated {
+                Some(bytes) if anchor.measured.is_some() && *counted == Counted::Allocated => {
+                    format!("; the same formulas give {bytes}")
+                }
+                _ => String::new(),
+            },
         };
         let text = format!("{id}: {what}: {measured}{compared} [{source}]");
         out.write_str(&wrapped("  ", 6, &text))?;

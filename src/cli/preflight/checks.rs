@@ -117,10 +117,13 @@ fn workloads(seen: &Seen<'_>) -> Finding {
         return Finding::fail(words, "one heavy job at a time: stop it, or give it a cap");
     }
     if let Some(words) = of(&|job| heavy(job) == Some(true)) {
-        return Finding::warn(
-            words,
-            "plan around it: what it may still take by its cap is off what is left; or stop it",
-        );
+        let remedy = match seen.budget.claimed[seen.reader as usize] {
+            Ok(_) => "what it may still take by its cap is off what is left; stop it for more",
+            Err(_) => {
+                "what it may still take by its cap is not off what is left: ask a running exporter (--url)"
+            }
+        };
+        return Finding::warn(words, remedy);
     }
     if let Some(words) = of(&|job| heavy(job).is_none()) {
         return Finding::warn(words, "its cap cannot be seen from outside: see to it");
