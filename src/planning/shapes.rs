@@ -296,10 +296,19 @@ mod tests {
 
     #[test]
     fn names_are_found_however_they_are_written() {
-        for text in ["llama-3.1-8b", "Llama-3.1-8B", "meta-llama/Llama-3.1-8B"] {
+        for text in [
+            "llama-3.1-8b",
+            "Llama-3.1-8B",
+            "meta-llama/Llama-3.1-8B",
+            "meta-llama/Meta-Llama-3.1-8B-Instruct",
+            "unsloth/Llama-3.1-8B-Instruct",
+        ] {
             assert_eq!(find(text).unwrap().name, "llama-3.1-8b", "{text}");
         }
-        assert!(find("llama").is_none());
+        // Paths and addresses are not names.
+        for text in ["llama", "./llama-3.1-8b", "/llama-3.1-8b", "hf://meta-llama/Llama-3.1-8B"] {
+            assert!(find(text).is_none(), "{text}");
+        }
         let names: Vec<_> = nearest(70_000_000_000).iter().map(|named| named.name).collect();
         assert_eq!(names, ["llama-3.1-70b", "qwen2.5-72b", "qwen2.5-32b"]);
     }
