@@ -15,7 +15,7 @@ test: tools lint
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
-	$(CARGO) clippy --test flush_live -- -D warnings
+	$(CARGO) clippy --test flush_live --test unscaled -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
 
 # The cost of running, in one table, beside Debian's prometheus-node-exporter.

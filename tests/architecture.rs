@@ -32,8 +32,18 @@ const MAY_USE: &[(&str, &[&str])] = &[
 ];
 
 /// Layers without input, output, clock, processes and threads.
-const PURE: &[&str] =
-    &["units", "thresholds", "model", "derive", "planning", "catalog", "export", "grafana", "rules", "docs"];
+const PURE: &[&str] = &[
+    "units",
+    "thresholds",
+    "model",
+    "derive",
+    "planning",
+    "catalog",
+    "export",
+    "grafana",
+    "rules",
+    "docs",
+];
 const IMPURE_STD: &[&str] = &["fs", "net", "process", "env", "thread", "io"];
 const CLOCKS: &[&str] = &["Instant", "SystemTime", "clock_gettime"];
 /// The files with unsafe code.

@@ -76,7 +76,7 @@ END
         done
         cp "$work/report.json" "$work/reports/$1.$5-$theme.json"
         # Panels without data say why; anything else is a fault.
-        if grep '^ \|^FAIL [^#]' "$work/drawn" | grep -v 'no data$\|no finite sample\|body is empty on screen\|canvas is blank'; then
+        if grep '^ \|^FAIL [^#]' "$work/drawn" | grep -v 'no data$\|variable gpu: the variable has no values\|no finite sample\|body is empty on screen\|canvas is blank'; then
             echo "pictures: $5-$theme: see above" >&2
             exit 1
         fi

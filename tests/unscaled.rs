@@ -1,6 +1,7 @@
 //! Alerts at true speed: three boxes, the rules as they are committed, a scrape every 15 s, the example's own patience.
 //! Takes a quarter of an hour, so it runs by name only, as a part of `make prove`.
 #![expect(clippy::print_stdout, reason = "what is printed goes into docs/PROOFS.md")]
+#![expect(clippy::disallowed_methods, reason = "how long a notice takes is what is measured")]
 
 mod support;
 
