@@ -228,7 +228,7 @@ impl Context<'_> {
         let series = of_box(metric, &[]).replace("=%[1]q", &format!("=%[1]q,{label}!='unknown'"));
         let query = format!("max_over_time({series}[{}]) == 1", self.span(LOOK_BACK));
         format!(
-            "{{{{ range $i, $s := query (printf \"{query}\" {}) }}}}{{{{ if $i }}}}, {{{{ end }}}}\
+            "{{{{ range $i, $s := query (printf \"{query}\" {}) | sortByLabel \"{label}\" }}}}{{{{ if $i }}}}, {{{{ end }}}}\
              {{{{ $s.Labels.{label} }}}}{{{{ else }}}}unknown{{{{ end }}}}",
             arguments(&query)
         )
