@@ -125,13 +125,21 @@ fn look(shared: &Shared, engine: &Engine, own: &Labels) {
         if last.replace(frame.snapshot.at) == Some(frame.snapshot.at) {
             continue;
         }
-        shared.state().take(watch.step(&frame), own, System.now().wall);
+        let holding = watch.step(&frame);
+        shared.state().take(&holding, own, System.now().wall, |held| held.evidence(&frame));
         shared.changed.notify_all();
     }
 }
 
 impl State {
-    fn take(&mut self, holding: Vec<Holding>, own: &Labels, now: Duration) {
+    /// What holds now. Words are made for what is new alone.
+    fn take(
+        &mut self,
+        holding: &[Holding],
+        own: &Labels,
+        now: Duration,
+        evidence: impl Fn(&Holding) -> String,
+    ) {
         let mut gone: Vec<Labels> = self
             .alerts
             .iter()
@@ -149,12 +157,13 @@ impl State {
             let fresh = self.alerts.get(&labels).is_none_or(|told| told.ended.is_some());
             if fresh {
                 let name = held.alert.name.as_str();
-                tracing::warn!("{name}: {}", held.evidence);
+                let evidence = evidence(held);
+                tracing::warn!("{name}: {evidence}");
                 let instance = own.get("instance").map_or("", String::as_str);
                 let told = Told {
                     summary: held.alert.summary,
-                    evidence: format!("{instance}: {}", held.evidence),
-                    runbook: format!("{RUNBOOK_BASE}{name}.md"),
+                    evidence: format!("{instance}: {evidence}"),
+                    runbook: held.alert.name.runbook(RUNBOOK_BASE),
                     since: now,
                     last: now,
                     ended: None,
@@ -196,9 +205,7 @@ impl State {
             .collect();
         serde_json::to_vec(&posted).unwrap_or_default()
     }
-}
 
-impl State {
     fn ends(&self) -> Ends {
         let ended = |(labels, told): (&Labels, &Told)| Some((labels.clone(), told.ended?));
         self.alerts.iter().filter_map(ended).collect()
@@ -281,11 +288,11 @@ mod tests {
     use super::*;
     use crate::rules;
 
-    fn holding(name: &str) -> Holding {
+    fn holding(name: &str) -> Vec<Holding> {
         let alert = rules::all()
             .find(|a| a.name.as_str() == name && a.severity == rules::Severity::Critical)
             .unwrap();
-        Holding { alert, labels: vec![("gpu", "0".to_owned())], evidence: "799 MHz".to_owned() }
+        vec![Holding::new(alert, vec![("gpu", "0".to_owned())])]
     }
 
     #[test]
@@ -293,8 +300,12 @@ mod tests {
         let own = Labels::from([("instance".to_owned(), "spark:10058".to_owned())]);
         let mut state = State::default();
         let at = |seconds: u64| Duration::from_secs(1_800_000_000 + seconds);
-        state.take(vec![holding("GB10PowerDeliveryFault")], &own, at(0));
-        state.take(vec![holding("GB10PowerDeliveryFault")], &own, at(1));
+        let fault = holding("GB10PowerDeliveryFault");
+        let take = |state: &mut State, holding: &[Holding], now| {
+            state.take(holding, &own, now, |_| "799 MHz".to_owned());
+        };
+        take(&mut state, &fault, at(0));
+        take(&mut state, &fault, at(1));
         assert_eq!(state.version, 1, "what goes on is no news");
         let told = |state: &State, now| -> serde_json::Value {
             serde_json::from_slice(&state.document(now, &Ends::new())).unwrap()
@@ -305,7 +316,7 @@ mod tests {
         assert_eq!(first[0]["labels"]["gpu"], "0");
         assert_eq!(first[0]["startsAt"], "2027-01-15T08:00:00Z");
         assert_eq!(first[0]["endsAt"], "2027-01-15T08:30:01Z", "a box that dies is not cured");
-        state.take(Vec::new(), &own, at(5));
+        take(&mut state, &[], at(5));
         assert_eq!(state.version, 2);
         assert_eq!(told(&state, at(9))[0]["endsAt"], "2027-01-15T08:00:05Z");
         assert_eq!(
@@ -314,10 +325,10 @@ mod tests {
             "an end that was heard is not said again"
         );
         // Again, before it was forgotten: another one.
-        state.take(vec![holding("GB10PowerDeliveryFault")], &own, at(60));
+        take(&mut state, &fault, at(60));
         assert_eq!(told(&state, at(60))[0]["startsAt"], "2027-01-15T08:01:00Z");
-        state.take(Vec::new(), &own, at(70));
-        state.take(Vec::new(), &own, at(70) + GIVEN_UP);
+        take(&mut state, &[], at(70));
+        take(&mut state, &[], at(70) + GIVEN_UP);
         assert!(state.alerts.is_empty());
     }
 

@@ -166,15 +166,6 @@ pub fn cli(command: &Command) -> String {
     out
 }
 
-/// A value of a setting of which there are several and none by default.
-fn example(value_name: &str) -> &'static str {
-    match value_name {
-        "NAME=PATTERNS" => "my_server=serve.py|my-srv*",
-        "FROM=TO" => "llm-*=llm",
-        _ => "/home/me/run/train.log",
-    }
-}
-
 /// deploy/gb10-exporter.yml: every setting with its default, commented out, and what it is for.
 #[must_use]
 pub fn example_config() -> String {
@@ -197,13 +188,8 @@ pub fn example_config() -> String {
         let restart = if row.reloads { "" } else { " Needs a restart." };
         comment(&mut out, &format!("{}.{restart}", row.help.trim_end_matches('.')));
         let values = (row.show)(&defaults);
-        let value = match (row.many, values.first()) {
-            (true, None) => format!("['{}']", example(row.value_name)),
-            (true, _) => format!("['{}']", values.join("', '")),
-            (false, Some(value)) => value.clone(),
-            // Nothing is the default: an example instead.
-            (false, None) => "/var/lib/gb10-exporter".to_owned(),
-        };
+        let values = if values.is_empty() { row.example.to_owned() } else { values.join("', '") };
+        let value = if row.many { format!("['{values}']") } else { values };
         let indent = if head.is_empty() { "" } else { "  " };
         let _ = writeln!(out, "# {indent}{name}: {value}");
     }

@@ -14,7 +14,6 @@
 //! | a **metric** (an output): name, unit, kind, labels, help, how to take it from a frame | [`catalog`] |
 //! | a **number that decides**: unit, default, range, where it comes from | [`thresholds`] |
 //! | an **alert**: severity, condition, patience, texts, the scenarios that prove it | [`rules`] |
-//! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], with `ALL` and `as_str` |
 //! | a **state**: a label value, a word in JSON | one `states!` enum in [`model`], or of a plan in [`planning`], with `ALL` and `as_str` |
 //! | a **unit factor** such as 1024 or 1e-3 | [`units`] |
 //!

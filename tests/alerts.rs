@@ -1,6 +1,9 @@
 //! Every alert on every scenario, by the real promtool: what fires when, what must not, what it says.
-#![expect(clippy::disallowed_methods, reason = "tests write files")]
+#![expect(clippy::disallowed_methods, reason = "tests start programs, write files and wait")]
 
+// In one program with the rest: they wait while the rest computes.
+#[path = "alerts/notices.rs"]
+mod notices;
 mod support;
 
 use gb10_exporter::capture::scenario::{Kind, Scenario};
@@ -38,7 +41,7 @@ fn each<T: Send, R: Send>(todo: Vec<T>, does: impl Fn(T) -> R + Sync) -> Vec<R> 
 
 /// Every scenario through the rules, once for all tests here.
 static OUTCOMES: LazyLock<Vec<Outcome>> = LazyLock::new(|| {
-    let rules = promtool::rules();
+    let rules = promtool::without_texts();
     let names = metrics_in(&rules);
     let mut all = each(scenarios(), |(name, path)| {
         let scenario = Scenario::load(&path).unwrap();
@@ -150,7 +153,7 @@ fn own(path: &std::path::Path) -> BTreeMap<Which, f64> {
 
 /// How long before the recorded end, for raw scenarios that have one.
 static LEADS: LazyLock<Vec<Lead>> = LazyLock::new(|| {
-    let rules = promtool::rules();
+    let rules = promtool::without_texts();
     let names = metrics_in(&rules);
     let mut leads = Vec::new();
     for (name, path) in scenarios() {
@@ -212,7 +215,7 @@ fn the_verdict_comes_before_the_recorded_end() {
 /// A box that falls silent while it is in trouble does not look cured, and it is told that it is silent.
 #[test]
 fn a_dying_box_does_not_look_cured() {
-    let rules = promtool::rules();
+    let rules = promtool::without_texts();
     let names = metrics_in(&rules);
     let dying: BTreeSet<Which> = rows().filter(|a| a.outlives > 0).map(named).collect();
     let mut proven = BTreeSet::new();
@@ -246,7 +249,7 @@ fn a_dying_box_does_not_look_cured() {
 /// The exporter's own notice has the labels of the rule's alert, or Alertmanager would take them for two.
 #[test]
 fn the_exporters_own_notices_have_the_rules_labels() {
-    let rules = promtool::rules();
+    let rules = promtool::without_texts();
     let names = metrics_in(&rules);
     let mut seen = BTreeSet::new();
     for (name, at) in [
@@ -265,9 +268,11 @@ fn the_exporters_own_notices_have_the_rules_labels() {
         let mut watch = Watch::default();
         let mut player =
             Player::new(Scenario::load(&path).unwrap(), Thresholds::default(), ("0", "0"));
-        let mut held = Vec::new();
+        let (mut held, mut words) = (Vec::new(), Vec::new());
         for (time, frame) in &mut player {
-            held = frame.map(|frame| watch.step(&frame)).unwrap_or_default();
+            let Some(frame) = frame else { continue };
+            held = watch.step(&frame);
+            words = held.iter().map(|holding| holding.evidence(&frame)).collect::<Vec<_>>();
             if time.as_secs() == at {
                 break;
             }
@@ -284,7 +289,7 @@ fn the_exporters_own_notices_have_the_rules_labels() {
             })
             .collect();
         assert_eq!(own, by_rule, "{name}");
-        assert!(held.iter().all(|h| h.evidence.contains("First: ")), "{name}: what to do first");
+        assert!(words.iter().all(|words| words.contains("First: ")), "{name}: what to do first");
         seen.extend(own.iter().map(|labels| labels["alertname"].clone()));
     }
     let fast = rows()
@@ -296,7 +301,7 @@ fn the_exporters_own_notices_have_the_rules_labels() {
 /// A driver that hangs while heat or a burst is told of is not the end of them, for the rule or for the exporter.
 #[test]
 fn a_driver_that_hangs_ends_nothing() {
-    let rules = promtool::rules();
+    let rules = promtool::without_texts();
     let names = metrics_in(&rules);
     let text = std::fs::read_to_string(scenario("hardware-slows-down")).unwrap();
     let text = text

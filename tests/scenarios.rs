@@ -14,12 +14,8 @@ use std::time::Duration;
 use support::{Exporter, exporter, root, tool, value};
 
 fn scenarios() -> Vec<PathBuf> {
-    let mut all: Vec<PathBuf> = fs::read_dir(root().join("tests/scenarios"))
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|e| e == "txt"))
-        .collect();
-    all.sort();
+    let all: Vec<PathBuf> =
+        support::promtool::scenarios().into_iter().map(|(_, path)| path).collect();
     assert!(all.len() >= 9, "only {} scenarios", all.len());
     all
 }
@@ -347,11 +343,8 @@ fn anybody_can_test_rules_against_a_story() {
     )
     .unwrap();
     let alert = |at: &str, fires: bool| {
-        let alerts = if fires {
-            "\n          - exp_labels: {instance: replay, job: gb10-exporter}"
-        } else {
-            " []"
-        };
+        let alerts =
+            if fires { "\n          - exp_labels: {instance: replay, job: gb10}" } else { " []" };
         format!(
             "      - eval_time: {at}\n        alertname: NearlyFull\n        exp_alerts:{alerts}\n"
         )

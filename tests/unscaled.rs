@@ -7,7 +7,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 use support::alertmanager::{
-    Alertmanager, Webhook, config, holds, labels, port, replay, rules_scaled, templates,
+    Alertmanager, Webhook, config, holds, own_notices, port, replay, rules_scaled, templates,
 };
 use support::prometheus::Prometheus;
 
@@ -26,16 +26,7 @@ fn notices_arrive_at_true_speed() {
     let _prometheus = Prometheus::alerting(&targets, &rules_scaled(1.0), manager.address, 15);
     // The same collapse once more, told by the exporter itself and by nobody else.
     let own = port();
-    let url = format!("http://{}", manager.address);
-    let instance = labels(own);
-    let to = [
-        "--alertmanager.url",
-        &url,
-        "--alertmanager.label",
-        "job=gb10",
-        "--alertmanager.label",
-        &instance,
-    ];
+    let to = own_notices(own, manager.address);
     let _own = replay("fourth-container", "1", own, &to);
     let _boxes: Vec<_> = stories
         .iter()

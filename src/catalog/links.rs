@@ -9,20 +9,6 @@ pub const RUNBOOK_BASE: &str =
 /// Where Grafana is, unless it is said otherwise.
 pub const GRAFANA_BASE: &str = "http://localhost:3000";
 
-/// Whether this can be the name of a label.
-///
-/// # Errors
-/// What was expected.
-pub fn label(name: &str) -> Result<(), String> {
-    let mut letters = name.chars();
-    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    if first && letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        Ok(())
-    } else {
-        Err(format!("expected letters, digits and _ as a label's name, found {name:?}"))
-    }
-}
-
 states! {
     /// A dashboard, by its uid, which is also the name of its file.
     Board {
@@ -120,6 +106,12 @@ macro_rules! alerts {
             #[must_use]
             pub const fn panel(self) -> Panel {
                 match self { $(Self::$alert => Panel::$panel),+ }
+            }
+
+            /// Where its runbook is, below this address.
+            #[must_use]
+            pub fn runbook(self, base: &str) -> String {
+                format!("{base}{}.md", self.as_str())
             }
         }
     };

@@ -1,13 +1,12 @@
 //! `dashboards`: the Grafana dashboards as files.
 
-use super::print;
+use super::{print, whole};
 use crate::catalog::links::Board;
 use crate::grafana;
 use anyhow::Context;
 use clap::Args;
-use std::fs::{self, File};
-use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::fs;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 #[derive(Debug, Args)]
@@ -37,22 +36,10 @@ pub(super) fn run(args: &DashboardsArgs) -> anyhow::Result<ExitCode> {
     for board in Board::ALL {
         let path = args.dir.join(grafana::file_name(*board));
         let text = grafana::dashboard(*board, args.datasource.as_deref());
-        replace(&path, &text).with_context(|| format!("cannot write {}", path.display()))?;
+        // In one step: Grafana reads the directory while it is written.
+        whole::write(&path, &text, 0o644, true)
+            .with_context(|| format!("cannot write {}", path.display()))?;
         print(format!("{}: {}\n", path.display(), board.describe()).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// In one step: Grafana reads the directory while it is written.
-fn replace(path: &Path, text: &str) -> io::Result<()> {
-    let temporary = path.with_extension(format!("{}.tmp", std::process::id()));
-    let filled = File::create(&temporary).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    let placed = filled.and_then(|()| fs::rename(&temporary, path));
-    if placed.is_err() {
-        let _ = fs::remove_file(&temporary);
-    }
-    placed
 }

@@ -2,6 +2,7 @@
 
 use crate::catalog::history::{GPU, Kept, ROWS};
 use crate::client::range::{self, Line, RangeError, Span};
+use crate::config::table::label_name;
 use crate::model::samples::{SampleOrigin, SamplePart, SampleRemark, SampleSeries};
 use crate::sources::samples::history;
 use std::collections::{BTreeMap, BTreeSet};
@@ -147,10 +148,7 @@ fn differing(machines: &BTreeSet<BTreeMap<String, String>>) -> String {
 fn selector(kept: &Kept, wanted: &History<'_>) -> Result<String, HistoryError> {
     let mut matchers = Vec::new();
     for (name, value) in wanted.labels {
-        let begins = name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_');
-        if !begins || !name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_') {
-            return Err(HistoryError::Label(name.clone()));
-        }
+        label_name(name).map_err(|_| HistoryError::Label(name.clone()))?;
         matchers.push(format!("{name}=\"{}\"", escaped(value)));
     }
     // Our own words need no escapes.

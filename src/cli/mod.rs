@@ -20,6 +20,7 @@ mod sample;
 mod serve;
 mod settings;
 mod status;
+mod whole;
 
 use clap::{Args, CommandFactory, Parser, Subcommand};
 use reload::Reloader;

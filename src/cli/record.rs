@@ -1,6 +1,6 @@
 //! `record`: writes this machine, as it is now, into a file that others can replay.
 
-use super::{RecordArgs, VERSION, print};
+use super::{RecordArgs, VERSION, print, whole};
 use crate::capture::mask::Mask;
 use crate::capture::scenario::Beginning;
 use crate::capture::scenario::write::Diary;
@@ -16,9 +16,8 @@ use crate::sources::gpu::Pace;
 use crate::sources::{self, Files, Machine, Recorder};
 use anyhow::{Context, anyhow, bail};
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io::{self, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -299,40 +298,10 @@ impl Target {
         match self {
             Self::Stdout => print(text.as_bytes()),
             Self::File { path, replace } => {
-                let temporary = temporary(path);
-                let placed = fill(&temporary, text, private)
-                    .and_then(|()| place(&temporary, path, *replace));
-                if placed.is_err() {
-                    let _ = fs::remove_file(&temporary);
-                }
-                placed.with_context(|| format!("{} cannot be written", path.display()))
+                let mode = if private { 0o600 } else { 0o644 };
+                whole::write(path, text, mode, *replace)
+                    .with_context(|| format!("{} cannot be written", path.display()))
             }
         }
     }
-}
-
-/// Beside the file, so that it can be renamed.
-fn temporary(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!(".{name}.{}.tmp", std::process::id()))
-}
-
-fn fill(path: &Path, text: &str, private: bool) -> io::Result<()> {
-    let mode = if private { 0o600 } else { 0o644 };
-    let mut file = OpenOptions::new().write(true).create_new(true).mode(mode).open(path)?;
-    file.write_all(text.as_bytes())?;
-    file.sync_all()
-}
-
-/// In one step. A link, unlike a rename, never replaces a file that has appeared meanwhile.
-fn place(temporary: &Path, path: &Path, replace: bool) -> io::Result<()> {
-    if !replace {
-        match fs::hard_link(temporary, path) {
-            Ok(()) => return fs::remove_file(temporary),
-            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Err(error),
-            // A file system without links.
-            Err(_) => {}
-        }
-    }
-    fs::rename(temporary, path)
 }

@@ -2,7 +2,7 @@
 
 use super::{print, settings};
 use crate::catalog::links;
-use crate::config::table::THRESHOLD;
+use crate::config::table::{THRESHOLD, label_name};
 use crate::config::{Config, Origin};
 use crate::rules::{Format, Group, Options, render};
 use anyhow::{Context, anyhow, bail};
@@ -72,7 +72,7 @@ fn pair(text: &str) -> Result<(String, String), String> {
 
 fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) = pair(text)?;
-    links::label(&name)?;
+    label_name(&name)?;
     if ["alertname", "severity", "instance", "job"].contains(&name.as_str()) {
         return Err(format!("{name} is set by the rule or by Prometheus"));
     }

@@ -58,15 +58,25 @@ pub(super) fn alertmanager(url: &str) -> Result<String, String> {
     }
 }
 
+/// Whether a label can be called so.
+///
+/// # Errors
+/// What was expected.
+pub fn label_name(name: &str) -> Result<(), String> {
+    let mut letters = name.chars();
+    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+    if first && letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
+        Ok(())
+    } else {
+        Err(format!("expected letters, digits and _ as a label's name, found {name:?}"))
+    }
+}
+
 /// A label and its value.
 pub(super) fn label(text: &str) -> Result<(String, String), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| format!("expected NAME=VALUE, found {text:?}"))?;
-    let mut letters = name.chars();
-    let first = letters.next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
-    if !first || !letters.all(|c| c.is_ascii_alphanumeric() || c == '_') {
-        return Err(format!("expected letters, digits and _ as a label's name, found {name:?}"));
-    }
+    label_name(name)?;
     if name == "alertname" || name == "severity" {
         return Err(format!("{name} is the alert's own"));
     }

@@ -1,7 +1,7 @@
 //! The settings, once each.
 
-pub use super::checks::split_address;
 use super::checks::{address, alertmanager, directory, label, one, telemetry_path};
+pub use super::checks::{label_name, split_address};
 use super::{Config, LogFormat};
 use crate::model::gpu::GpuChoice;
 use crate::model::naming::{OwnClass, UnitRules};
@@ -17,6 +17,8 @@ pub struct Row {
     pub value_name: &'static str,
     /// Help.
     pub help: &'static str,
+    /// A value for the example file, where nothing is the default.
+    pub example: &'static str,
     /// Whether it may be given several times.
     pub many: bool,
     /// Which machine is read: `status` takes these too.
@@ -64,6 +66,7 @@ pub const ROWS: &[Row] = &[
         key: "web.listen_address",
         value_name: "HOST:PORT",
         help: "Address to listen on; may be given several times. :PORT means all addresses, IPv4 and IPv6",
+        example: "",
         many: true,
         machine: false,
         reloads: false,
@@ -81,6 +84,7 @@ pub const ROWS: &[Row] = &[
         key: "web.telemetry_path",
         value_name: "PATH",
         help: "Path of the metrics",
+        example: "",
         many: false,
         machine: false,
         reloads: false,
@@ -96,6 +100,7 @@ pub const ROWS: &[Row] = &[
         key: "web.max_requests",
         value_name: "N",
         help: "Requests answered at a time; one more is refused with 503",
+        example: "",
         many: false,
         machine: false,
         reloads: false,
@@ -115,6 +120,7 @@ pub const ROWS: &[Row] = &[
         help: "Directory for what is remembered from run to run (which boots ended badly). Created if \
                needed. Without it nothing is written anywhere. Default: the directory that systemd \
                gives a service with StateDirectory=",
+        example: "/var/lib/gb10-exporter",
         many: false,
         machine: false,
         reloads: false,
@@ -129,6 +135,7 @@ pub const ROWS: &[Row] = &[
         value_name: "FILE",
         help: "Follow this training log: how long its steps take, and when they are slow; may be given several \
                times. It need not be there yet",
+        example: "/home/me/run/train.log",
         many: true,
         machine: false,
         reloads: false,
@@ -151,6 +158,7 @@ pub const ROWS: &[Row] = &[
         value_name: "URL",
         help: "Tell this Alertmanager of critical alerts at once, without waiting for a scrape; may be given several times, \
                once for each of a cluster. http://HOST:PORT, with a path if it has one",
+        example: "http://alertmanager:9093",
         many: true,
         machine: false,
         reloads: false,
@@ -166,6 +174,7 @@ pub const ROWS: &[Row] = &[
         value_name: "NAME=VALUE",
         help: "A label of those alerts; may be given several times. Give job and instance and whatever else the \
                target has in Prometheus, its external_labels and those of rules --label, so that its alerts and these are one",
+        example: "job=gb10",
         many: true,
         machine: false,
         reloads: false,
@@ -180,6 +189,7 @@ pub const ROWS: &[Row] = &[
         value_name: "NAME=PATTERNS",
         help: "Call programs that no class knows NAME: patterns are names of programs, Python modules or scripts, \
                or beginnings of them and *, separated by |; may be given several times",
+        example: "my_server=serve.py|my-srv*",
         many: true,
         machine: true,
         reloads: false,
@@ -204,6 +214,7 @@ pub const ROWS: &[Row] = &[
         key: "workload.unit",
         value_name: "FROM=TO",
         help: "Call the unit FROM, or all that begin with FROM where it ends in *, TO; may be given several times",
+        example: "llm-*=llm",
         many: true,
         machine: true,
         reloads: false,
@@ -218,6 +229,7 @@ pub const ROWS: &[Row] = &[
         key: "workload.container_ids",
         value_name: "true|false",
         help: "Name containers and pods by their shortened ids; each restart is a new unit then",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -233,6 +245,7 @@ pub const ROWS: &[Row] = &[
         key: "log.level",
         value_name: "LEVEL",
         help: "Log this much and less: off, error, warn, info, debug",
+        example: "",
         many: false,
         machine: false,
         reloads: true,
@@ -254,6 +267,7 @@ pub const ROWS: &[Row] = &[
         key: "log.format",
         value_name: "FORMAT",
         help: "Log as logfmt or json",
+        example: "",
         many: false,
         machine: false,
         reloads: false,
@@ -272,6 +286,7 @@ pub const ROWS: &[Row] = &[
         key: "path.procfs",
         value_name: "DIR",
         help: "Where procfs is mounted",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -285,6 +300,7 @@ pub const ROWS: &[Row] = &[
         key: "path.sysfs",
         value_name: "DIR",
         help: "Where sysfs is mounted",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -298,6 +314,7 @@ pub const ROWS: &[Row] = &[
         key: "path.rootfs",
         value_name: "DIR",
         help: "Where the rest of the machine is (for /etc/os-release)",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -311,6 +328,7 @@ pub const ROWS: &[Row] = &[
         key: "path.nvml",
         value_name: "LIBRARY",
         help: "NVML library of the NVIDIA driver, a path or a name that the dynamic linker looks up",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -325,6 +343,7 @@ pub const ROWS: &[Row] = &[
         value_name: "PROGRAM",
         help: "nvidia-smi, a path or a name that is looked up in PATH; run only where NVML cannot be \
                loaded, or when asked for",
+        example: "",
         many: false,
         machine: true,
         reloads: false,
@@ -339,6 +358,7 @@ pub const ROWS: &[Row] = &[
         value_name: "HOW",
         help: "How the GPU is asked: nvml (the driver's library), smi (the program nvidia-smi), auto (smi \
                where the library cannot be loaded), off",
+        example: "",
         many: false,
         machine: true,
         reloads: true,
@@ -555,12 +575,12 @@ mod tests {
     }
 
     #[test]
-    fn every_row_takes_its_own_default() {
+    fn every_row_takes_its_own_default_or_example() {
         for row in ROWS {
             let shown = (row.show)(&Config::default());
-            if !shown.is_empty() {
-                assert_eq!(row.check(&shown), Ok(()), "{}", row.key);
-            }
+            assert_eq!(shown.is_empty(), !row.example.is_empty(), "{}", row.key);
+            let value = if shown.is_empty() { vec![row.example.to_owned()] } else { shown };
+            assert_eq!(row.check(&value), Ok(()), "{}", row.key);
         }
         assert!(keys().count() > 30);
     }

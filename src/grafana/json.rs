@@ -109,7 +109,7 @@ fn runbooks(number: Number) -> Vec<Value> {
         .map(|alert| {
             json!({
                 "title": format!("Runbook {}", alert.as_str()),
-                "url": format!("{RUNBOOK_BASE}{}.md", alert.as_str()),
+                "url": alert.runbook(RUNBOOK_BASE),
                 "type": "link",
                 "icon": "doc",
                 "tooltip": "",

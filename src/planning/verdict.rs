@@ -61,9 +61,7 @@ impl Budget {
         let claimed = self.claimed[reader as usize].unwrap_or(Bytes(0));
         reading.map(|bytes| bytes.less(claimed))
     }
-}
 
-impl Budget {
     /// The page cache that is in the way of one who needs so much: more than a share of it, where what is free
     /// does not do.
     #[must_use]

@@ -1,6 +1,7 @@
 //! Whether the box and its exporter answer, and whether what they say can be relied on.
 
 use super::expr::{Context, Shown};
+use super::heat::hottest;
 use super::{Alert, Condition, Group, Is, Severity, When, on};
 use crate::catalog::links::AlertName;
 use crate::catalog::metrics;
@@ -71,11 +72,7 @@ fn last_words(c: &Context<'_>) -> String {
         c.states(&metrics::THROTTLE_STATE, "state"),
         c.states(&metrics::PRESSURE_STATE, "state"),
         c.states(&metrics::CONTENTION_STATE, "state"),
-        c.last(
-            &metrics::BOARD_TEMPERATURE_MAX_CELSIUS,
-            &[("window", Window::FifteenMinutes.as_str())],
-            Shown::Celsius
-        ),
+        hottest(c),
     )
 }
 

@@ -171,12 +171,6 @@ impl Context<'_> {
         }
     }
 
-    /// Where to read about an alert.
-    #[must_use]
-    pub fn runbook(&self, alert: &Alert) -> String {
-        format!("{}{}.md", self.options.runbook_base, alert.name.as_str())
-    }
-
     /// The panel that shows what an alert reads.
     #[must_use]
     pub fn dashboard(&self, alert: &Alert) -> String {

@@ -48,12 +48,14 @@ fn figures(c: &Context<'_>) -> String {
         c.last(&metrics::GPU_CLOCK_HERTZ, &[("clock", ClockKind::Sm.as_str())], Shown::Hertz),
         c.last(&metrics::GPU_UTILIZATION_RATIO, &[], Shown::Share),
         c.last(&metrics::BOARD_TEMPERATURE_CELSIUS, &[], Shown::Celsius),
-        c.last(
-            &metrics::BOARD_TEMPERATURE_MAX_CELSIUS,
-            &[("window", Window::FifteenMinutes.as_str())],
-            Shown::Celsius
-        ),
+        hottest(c),
     )
+}
+
+/// The board's hottest zone within a quarter of an hour.
+pub(super) fn hottest(c: &Context<'_>) -> String {
+    let window = [("window", Window::FifteenMinutes.as_str())];
+    c.last(&metrics::BOARD_TEMPERATURE_MAX_CELSIUS, &window, Shown::Celsius)
 }
 
 pub(super) const ROWS: &[Alert] = &[

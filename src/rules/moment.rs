@@ -19,8 +19,8 @@ pub struct Holding {
     pub alert: &'static Alert,
     /// The labels of its series.
     pub labels: Vec<(&'static str, String)>,
-    /// What is so, with its numbers.
-    pub evidence: String,
+    /// The figure of its series; none while it cannot be read.
+    figure: Option<f64>,
 }
 
 type Key = (usize, Vec<String>);
@@ -37,8 +37,16 @@ pub struct Watch {
 }
 
 struct Held {
+    alert: &'static Alert,
     from: Duration,
     last: Duration,
+}
+
+impl Held {
+    /// Whether it has held for as long as it must before anybody is told.
+    fn is_told(&self) -> bool {
+        self.last.saturating_sub(self.from) >= seconds(self.alert.wait)
+    }
 }
 
 impl Condition {
@@ -55,6 +63,44 @@ impl Condition {
     }
 }
 
+impl Holding {
+    /// One of which no figure is known.
+    #[must_use]
+    pub const fn new(alert: &'static Alert, labels: Vec<(&'static str, String)>) -> Self {
+        Self { alert, labels, figure: None }
+    }
+
+    fn of(alert: &'static Alert, values: &[String], frame: &Frame) -> Option<Self> {
+        let first = condition(alert)?;
+        let names = first.metric.labels.iter().copied();
+        let labels = names.zip(values.iter().cloned()).collect();
+        let figure = sample(first, values, frame).map(|sample| sample.value);
+        Some(Self { figure, ..Self::new(alert, labels) })
+    }
+
+    /// What is so: the series, the verdicts about this part of the box and what they rest on, and what to do first.
+    #[must_use]
+    pub fn evidence(&self, frame: &Frame) -> String {
+        let told = self.labels.iter().filter(|(_, value)| !value.is_empty());
+        let mut parts: Vec<String> = told.map(|(name, value)| format!("{name} {value}")).collect();
+        let metric = condition(self.alert).map(|condition| condition.metric);
+        if let (Some(metric), Some(figure)) = (metric.filter(|m| m.unit != Unit::None), self.figure)
+        {
+            let what = metric.name.trim_start_matches(PREFIX).replace('_', " ");
+            parts.push(format!("{what} {figure}"));
+        }
+        parts.extend(verdicts_about(frame, self.alert.group));
+        // The rule's own words; what stands before them is filled in by Prometheus.
+        let options = Options::default();
+        let text = (self.alert.says)(&Context { options: &options });
+        let first = text.split_once("First: ").map(|(_, first)| first);
+        match first.filter(|first| !first.contains("{{")) {
+            Some(first) => format!("{}. First: {first}", parts.join("; ")),
+            None => parts.join("; "),
+        }
+    }
+}
+
 impl Watch {
     /// The critical alerts that hold in this frame, with their patience.
     pub fn step(&mut self, frame: &Frame) -> Vec<Holding> {
@@ -63,32 +109,19 @@ impl Watch {
             |alert: &&Alert| alert.severity == Severity::Critical && !alert.group.optional();
         for (number, alert) in all().enumerate().filter(|(_, alert)| wanted(alert)) {
             for labels in self.series(number, alert, frame) {
-                let fresh = Held { from: now, last: now };
+                let fresh = Held { alert, from: now, last: now };
                 self.held.entry((number, labels)).or_insert(fresh).last = now;
             }
         }
         self.looked = true;
-        self.held.retain(|(number, labels), held| {
-            let Some(alert) = all().nth(*number) else { return false };
-            let told = held.last.saturating_sub(held.from) >= seconds(alert.wait);
+        self.held.retain(|(_, labels), held| {
             // What cannot be read now is not over; it goes on as the rule does.
+            let alert = held.alert;
             let keep = if readable(alert, labels, frame) { alert.keep } else { alert.outlives };
-            now.saturating_sub(held.last) <= seconds(if told { keep } else { 0 })
+            now.saturating_sub(held.last) <= seconds(if held.is_told() { keep } else { 0 })
         });
-        let told = self.held.iter().filter_map(|((number, labels), held)| {
-            let alert = all().nth(*number)?;
-            let enough = held.last.saturating_sub(held.from) >= seconds(alert.wait);
-            enough.then(|| Self::holding(alert, labels, frame)).flatten()
-        });
-        told.collect()
-    }
-
-    fn holding(alert: &'static Alert, values: &[String], frame: &Frame) -> Option<Holding> {
-        let first = condition(alert)?;
-        let names = first.metric.labels.iter().copied();
-        let labels: Vec<_> = names.zip(values.iter().cloned()).collect();
-        let figure = sample(first, values, frame).map(|sample| sample.value);
-        Some(Holding { alert, evidence: evidence(alert, &labels, figure, frame), labels })
+        let told = self.held.iter().filter(|(_, held)| held.is_told());
+        told.filter_map(|((_, labels), held)| Holding::of(held.alert, labels, frame)).collect()
     }
 
     /// The label values of the series for which the alert's condition holds.
@@ -170,34 +203,6 @@ fn readable(alert: &'static Alert, values: &[String], frame: &Frame) -> bool {
                 && s.labels.first().map(AsRef::as_ref) == values.first().map(String::as_str)
         });
     second && !unknown && sample(first, values, frame).is_some()
-}
-
-/// What is so: the series, the verdicts about this part of the box and what they rest on, and what to do first.
-fn evidence(
-    alert: &'static Alert,
-    labels: &[(&'static str, String)],
-    figure: Option<f64>,
-    frame: &Frame,
-) -> String {
-    let mut parts: Vec<String> = labels
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!("{name} {value}"))
-        .collect();
-    let metric = condition(alert).map(|condition| condition.metric);
-    if let (Some(metric), Some(figure)) = (metric.filter(|m| m.unit != Unit::None), figure) {
-        let what = metric.name.trim_start_matches(PREFIX).replace('_', " ");
-        parts.push(format!("{what} {figure}"));
-    }
-    parts.extend(verdicts_about(frame, alert.group));
-    // The rule's own words; what stands before them is filled in by Prometheus.
-    let options = Options::default();
-    let text = (alert.says)(&Context { options: &options });
-    let first = text.split_once("First: ").map(|(_, first)| first);
-    match first.filter(|first| !first.contains("{{")) {
-        Some(first) => format!("{}. First: {first}", parts.join("; ")),
-        None => parts.join("; "),
-    }
 }
 
 /// The verdicts about a part of the box, and what they rest on.

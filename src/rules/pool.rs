@@ -49,26 +49,15 @@ fn headroom_low(c: &Context<'_>) -> String {
 /// all. Jobs that begin explain any fall.
 fn slow_leak(c: &Context<'_>) -> String {
     let t = c.thresholds();
-    let least = format!(
-        "min_over_time({}[{}])",
-        c.of(&metrics::POOL_AVAILABLE_MIN_BYTES, MINUTE),
-        c.span(HOUR)
-    );
-    let before = |hours: u32| format!("{least} offset {}", c.span(hours * HOUR));
-    // `offset` binds to the selector.
-    let at = |hours: u32| match hours {
-        0 => least.clone(),
-        hours => {
-            let text = before(hours);
-            let (inner, offset) = text.rsplit_once(" offset ").unwrap_or((&text, ""));
-            format!("{} offset {offset})", inner.trim_end_matches(')'))
-        }
-    };
+    let least = c.of(&metrics::POOL_AVAILABLE_MIN_BYTES, MINUTE);
+    let hour = c.span(HOUR);
+    let at = |offset: &str| format!("min_over_time({least}[{hour}]{offset})");
+    let ago = |hours: u32| at(&format!(" offset {}", c.span(hours * HOUR)));
     let hours = t.alert_leak_ahead.0 / f64::from(HOUR);
     let reserve = c.of(&metrics::POOL_RESERVE_BYTES, &[]);
     let starts = c.of(&metrics::WORKLOAD_STARTS_TOTAL, &[]);
     let from = amount(t.alert_leak_from);
-    let (now, one, two) = (at(0), at(1), at(2));
+    let (now, one, two) = (at(""), ago(1), ago(2));
     format!(
         "(\n  {now} - {hours} * ({one} - {now})\n    < on (job, instance) group_left () {reserve}\n)\n\
          and\n({now} - {hours} * ({two} - {one}) < on (job, instance) group_left () {reserve})\n\

@@ -79,7 +79,7 @@ fn rule(alert: &'static Alert, options: &Options) -> Rule {
         annotations: BTreeMap::from([
             ("summary", alert.summary.to_owned()),
             ("description", (alert.says)(&context)),
-            ("runbook_url", context.runbook(alert)),
+            ("runbook_url", alert.name.runbook(&options.runbook_base)),
             ("dashboard_url", context.dashboard(alert)),
         ]),
     }

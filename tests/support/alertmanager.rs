@@ -212,7 +212,7 @@ pub fn port() -> SocketAddr {
 }
 
 /// A story, served as a box at this address.
-pub fn replay(story: &str, speed: &str, at: SocketAddr, more: &[&str]) -> Exporter {
+pub fn replay(story: &str, speed: &str, at: SocketAddr, more: &[String]) -> Exporter {
     let mut command = exporter();
     command.arg("replay").arg(root().join(format!("tests/scenarios/{story}.txt")));
     let at = at.to_string();
@@ -233,7 +233,10 @@ pub fn holds(notice: &Value, name: &str, status: &str) -> bool {
     alerts.iter().any(|a| a["labels"]["alertname"] == name && a["status"] == status)
 }
 
-/// The label by which Prometheus knows a box.
-pub fn labels(instance: SocketAddr) -> String {
-    format!("instance={instance}")
+/// What an exporter at this address is told so that it tells an Alertmanager itself.
+pub fn own_notices(instance: SocketAddr, manager: SocketAddr) -> Vec<String> {
+    let instance = format!("instance={instance}");
+    let url = format!("http://{manager}");
+    let label = "--alertmanager.label";
+    ["--alertmanager.url", &url, label, "job=gb10", label, &instance].map(str::to_owned).to_vec()
 }

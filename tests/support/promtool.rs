@@ -51,6 +51,17 @@ pub fn rules() -> String {
     render(&groups, &Options::default(), Format::Prometheus).unwrap()
 }
 
+/// The same without texts: each text asks its questions anew at each evaluation, and what fires does not depend on it.
+pub fn without_texts() -> String {
+    let mut rules: serde_yaml::Value = serde_yaml::from_str(&rules()).unwrap();
+    for group in rules["groups"].as_sequence_mut().unwrap() {
+        for rule in group["rules"].as_sequence_mut().unwrap() {
+            rule.as_mapping_mut().unwrap().remove("annotations");
+        }
+    }
+    serde_yaml::to_string(&rules).unwrap()
+}
+
 /// A scenario as Prometheus would have scraped it.
 pub struct Scraped {
     pub input: String,

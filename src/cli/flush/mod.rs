@@ -139,10 +139,8 @@ fn write(file: &mut File, path: &Path, number: u8) -> Result<(), FlushError> {
 /// Jobs that use the GPU, in words.
 fn running(status: &Status) -> Vec<String> {
     let jobs = status.holders.jobs.value().map_or(&[][..], Vec::as_slice);
-    let at_work = jobs.iter().filter(|job| {
-        job.gpu_memory.value().is_some_and(|bytes| *bytes > 0) || job.phase.value().is_some()
-    });
-    at_work
+    jobs.iter()
+        .filter(|job| job.is_at_work())
         .map(|job| {
             let phase = job.phase.value().map(String::as_str).filter(|phase| *phase != "unknown");
             let what = phase.map_or("runs".to_owned(), |phase| format!("is {phase}"));

@@ -100,12 +100,8 @@ fn workloads(seen: &Seen<'_>) -> Finding {
         mine.map_or(Some(false), |claim| claim.heavy.value().copied())
     };
     let of = |wanted: &dyn Fn(&JobPart) -> bool| {
-        let on_gpu =
-            jobs.iter().filter(|job| job.workload != Class::Desktop.as_str()).filter(|job| {
-                job.gpu_memory.value().is_some_and(|bytes| *bytes > 0)
-                    || job.phase.value().is_some()
-            });
-        let each = on_gpu.filter(|job| wanted(job)).map(|job| {
+        let others = jobs.iter().filter(|job| job.workload != Class::Desktop.as_str());
+        let each = others.filter(|job| job.is_at_work()).filter(|job| wanted(job)).map(|job| {
             let kind = job.cap.kind.replace('_', " ");
             format!("{} in {} (pid {}), cap: {}", job.workload, job.unit, job.pid, kind)
         });

@@ -55,6 +55,15 @@ pub struct JobPart {
     pub cpus: Figure<f64>,
 }
 
+impl JobPart {
+    /// Whether it holds memory of a GPU, or does what jobs on a GPU do: launchers, compilers and the desktop
+    /// have no phase.
+    #[must_use]
+    pub fn is_at_work(&self) -> bool {
+        self.gpu_memory.value().is_some_and(|bytes| *bytes > 0) || self.phase.value().is_some()
+    }
+}
+
 /// What bounds a job's GPU memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CapPart {

@@ -1,18 +1,15 @@
 //! Notices, from a replayed box to a person: the real exporter, Prometheus, Alertmanager and a receiver.
-#![expect(clippy::disallowed_methods, reason = "tests start programs and wait")]
-
-mod support;
-
+use crate::support::alertmanager::{
+    Alertmanager, Webhook, config, example, holds, own_notices, port, replay, rules_scaled,
+    templates,
+};
+use crate::support::prometheus::Prometheus;
+use crate::support::{exporter, tool};
 use gb10_exporter::rules;
 use serde_json::{Value, json};
 use std::fs;
 use std::process::Command;
 use std::time::{Duration, Instant};
-use support::alertmanager::{
-    Alertmanager, Webhook, config, example, holds, labels, port, replay, rules_scaled, templates,
-};
-use support::prometheus::Prometheus;
-use support::{exporter, tool};
 
 fn amtool(args: &[&str]) -> String {
     let out = Command::new(tool("amtool")).args(args).output().unwrap();
@@ -175,7 +172,6 @@ fn inhibitions_hold_back_what_follows_and_nothing_else() {
 
 /// Throttling, contention and exhaustion, from two boxes to the people that they are for: grouped by
 /// box, held back where one explains the other, and over when they are over.
-#[test]
 fn notices_for_throttling_contention_and_exhaustion_arrive() {
     let webhook = Webhook::start();
     let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
@@ -229,20 +225,10 @@ fn notices_for_throttling_contention_and_exhaustion_arrive() {
 
 /// The exporter's own notice and the rule's are one alert; an Alertmanager that comes late is told all the
 /// same; and it is over when the verdict is.
-#[test]
 fn the_exporter_tells_by_itself_and_says_it_once() {
     let webhook = Webhook::start();
     let (spark, manager) = (port(), port());
-    let url = format!("http://{manager}");
-    let instance = labels(spark);
-    let to = [
-        "--alertmanager.url",
-        &url,
-        "--alertmanager.label",
-        "job=gb10",
-        "--alertmanager.label",
-        &instance,
-    ];
+    let to = own_notices(spark, manager);
     let exporter = replay("startup-collapse-recorded", "4", spark, &to);
     // Nobody listens yet when the collapse comes.
     let began = Instant::now();
@@ -277,21 +263,11 @@ fn the_exporter_tells_by_itself_and_says_it_once() {
 }
 
 /// Without a Prometheus it ends by itself.
-#[test]
 fn what_the_exporter_tells_ends_by_itself() {
     let webhook = Webhook::start();
     let manager = Alertmanager::start(&config(&webhook, Some("1s")), &templates(), None);
     let spark = port();
-    let url = format!("http://{}", manager.address);
-    let instance = labels(spark);
-    let to = [
-        "--alertmanager.url",
-        &url,
-        "--alertmanager.label",
-        "job=gb10",
-        "--alertmanager.label",
-        &instance,
-    ];
+    let to = own_notices(spark, manager.address);
     let _exporter = replay("power-not-delivered", "120", spark, &to);
     webhook.wait_for("/pager", "the fault", |n| holds(n, "GB10PowerDeliveryFault", "firing"));
     webhook.wait_for("/pager", "its end", |n| holds(n, "GB10PowerDeliveryFault", "resolved"));
@@ -320,4 +296,17 @@ fn what_cannot_be_told_is_refused_at_the_start() {
         assert!(!out.status.success(), "{args:?}");
         assert!(said.contains(says), "{args:?}: {said}");
     }
+}
+
+/// They wait far more than they compute, so they do it side by side.
+#[test]
+fn end_to_end() {
+    let all: [fn(); 3] = [
+        notices_for_throttling_contention_and_exhaustion_arrive,
+        the_exporter_tells_by_itself_and_says_it_once,
+        what_the_exporter_tells_ends_by_itself,
+    ];
+    let threads = all.map(std::thread::spawn);
+    let failed = threads.into_iter().filter_map(|thread| thread.join().err()).count();
+    assert_eq!(failed, 0, "see above");
 }
