@@ -2,7 +2,7 @@
 
 use crate::model::moment::Moment;
 use rustix::time::{ClockId, clock_gettime};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// Tells the time. The system's in production, a scenario's in a replay.
 pub trait Clock: Send + Sync {
@@ -21,6 +21,12 @@ impl Clock for System {
     fn now(&self) -> Moment {
         Moment { mono: read(ClockId::Monotonic), wall: read(ClockId::Realtime) }
     }
+}
+
+/// A moment as those libraries want it that have no type of their own for it.
+#[must_use]
+pub fn system_time(at: Moment) -> SystemTime {
+    SystemTime::UNIX_EPOCH + at.wall
 }
 
 /// A clock before its zero (a box whose wall clock says 1969) reads as zero.

@@ -10,7 +10,7 @@ pub use alerts::{Lead, Notice, Outcome, alerts};
 
 use crate::catalog::{self, Stability};
 use crate::config::Config;
-use crate::config::table::{ROWS, amount, switched};
+use crate::config::table::{amount, rows, switched};
 use crate::model::fields::{self, Presence};
 use crate::model::gpu::{ClockKind, EventReason, Via};
 use crate::model::module::{EnergyRail, Limit, Rail};
@@ -177,7 +177,7 @@ pub fn example_config() -> String {
     );
     let defaults = Config::default();
     let mut section = "";
-    for row in ROWS {
+    for row in rows() {
         let (head, name) = row.key.split_once('.').unwrap_or(("", row.key));
         if head.is_empty() {
             out.push('\n');

@@ -64,6 +64,7 @@
 //! | [`server`] | engine, export, model, config | |
 //! | [`client`] | nothing | |
 //! | [`alertmanager`] | catalog, client, clock, config, engine, rules | |
+//! | [`otlp`] | catalog, clock, config, engine, model, sources | |
 //! | [`cli`] | everything; nobody uses it | |
 //!
 //! # Invariants
@@ -148,6 +149,8 @@ pub mod docs;
 pub mod engine;
 pub mod export;
 pub mod grafana;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod planning;
 pub mod rules;
 pub mod server;

@@ -29,6 +29,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
     ("server", &["engine", "export", "model", "config"]),
     ("client", &[]),
     ("alertmanager", &["catalog", "client", "clock", "config", "engine", "rules"]),
+    ("otlp", &["catalog", "clock", "config", "engine", "model", "sources"]),
 ];
 
 /// Layers without input, output, clock, processes and threads.

@@ -83,29 +83,50 @@ download() {
     fi
 }
 
-# header: NVIDIA's nvml.h, from the package nvidia-nvml-dev of PyPI. Only compared with, never built with.
-header() {
-    version=13.4.92
-    [ -f "$root/nvml.h" ] && grep -q nvmlInit "$root/nvml.h" && return
+# wheel PACKAGE VERSION FILES SHA256 MEMBER TARGET: one file out of a package of PyPI, by the sum of the whole.
+# FILES is what the name of the package's file must contain.
+wheel() {
     if ! command -v python3 >/dev/null 2>&1; then
         say "python3 is missing (Debian, Ubuntu: apt-get install python3-minimal ca-certificates)"
         exit 1
     fi
-    say "fetching nvml.h of nvidia-nvml-dev $version"
-    python3 - "$version" "$root/nvml.h" <<'END'
-import hashlib, io, re, sys, urllib.parse, urllib.request, zipfile
-version, to = sys.argv[1:]
-WANT = "90b65cebefd02a1e695675177c9d7886f48322906ce5c03398e8cb27cc5ad2d6"
-index = "https://pypi.org/simple/nvidia-nvml-dev/"
+    say "fetching $5 of $1 $2"
+    python3 - "$@" <<'END'
+import hashlib, io, os, re, sys, urllib.parse, urllib.request, zipfile
+package, version, files, want, member, to = sys.argv[1:]
+index = f"https://pypi.org/simple/{package}/"
 links = re.findall(r'href="([^"]+)"', urllib.request.urlopen(index, timeout=60).read().decode())
-url = urllib.parse.urljoin(index, next(l for l in links if f"-{version}-" in l and "x86_64.whl" in l))
+url = urllib.parse.urljoin(index, next(l for l in links if f"-{version}-" in l and f"{files}.whl" in l))
 wheel = urllib.request.urlopen(url, timeout=120).read()
-assert hashlib.sha256(wheel).hexdigest() == WANT, "not the package that was expected"
+assert hashlib.sha256(wheel).hexdigest() == want, "not the package that was expected"
 archive = zipfile.ZipFile(io.BytesIO(wheel))
-name = next(name for name in archive.namelist() if name.endswith("/nvml.h"))
-with open(to, "wb") as out:
+name = next(name for name in archive.namelist() if name.endswith("/" + member))
+with open(to + ".new", "wb") as out:
     out.write(archive.read(name))
+os.chmod(to + ".new", 0o755)
+os.rename(to + ".new", to)
 END
+}
+
+# NVIDIA's nvml.h. Only compared with, never built with.
+header() {
+    [ -f "$root/nvml.h" ] && grep -q nvmlInit "$root/nvml.h" && return
+    wheel nvidia-nvml-dev 13.4.92 x86_64 90b65cebefd02a1e695675177c9d7886f48322906ce5c03398e8cb27cc5ad2d6 nvml.h "$root/nvml.h"
+}
+
+# rotel, a collector of OpenTelemetry's data. One file is like the other for each version of Python: the program in it is the
+# same, and needs none.
+collector() {
+    [ -x "$bin/rotel-agent" ] && return
+    case $(uname -m) in
+    x86_64) sum=2f4117e58410c933e0dc042a268ef738dab2e3a5d63b5831209acdac2a6ddcb7 ;;
+    aarch64) sum=4eb01f9e5d228e4086f63e16cf1d0fa6e92b724bde51f120932a742acec5b0ba ;;
+    *)
+        say "there is no rotel for $(uname -m)"
+        exit 1
+        ;;
+    esac
+    wheel rotel 0.0.1a15 "cp311-cp311-manylinux_2_34_$(uname -m)" "$sum" rotel-agent "$bin/rotel-agent"
 }
 
 : >"$root/apt.log"
@@ -115,6 +136,7 @@ else
     fetch prometheus prometheus promtool
     fetch prometheus-alertmanager prometheus-alertmanager amtool
     relocate
+    collector
     fetch prometheus-node-exporter prometheus-node-exporter
     header
 fi

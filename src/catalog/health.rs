@@ -3,6 +3,7 @@
 use super::{Samples, flag, metric, rows};
 use crate::model::fields;
 use crate::model::frame::{Frame, LaneHealth, SourceHealth};
+use crate::model::push::{ExportResult, Signal};
 use crate::model::reading::Missing;
 use crate::model::source::{Lane, Source, SourceState};
 use crate::units::Count;
@@ -115,6 +116,21 @@ rows![
         "the exporter",
         "1 for each reading that has no value now, or lacks it for some of its members (a clock, a zone, one of several GPUs), with the reason. The value itself is absent, never 0.",
         missing
+    ),
+    OTLP_EXPORTS_TOTAL = metric!(
+        "gb10_otlp_exports_total",
+        Counter,
+        Count,
+        ["signal", "result"],
+        [],
+        Stable,
+        "the exporter",
+        "Exports to the OpenTelemetry collector since the exporter started, by how they ended after all repetitions: delivered or failed. Absent for a signal that is not sent.",
+        |f, out| for (signal, results) in Signal::ALL.iter().zip(f.exports) {
+            for (result, count) in ExportResult::ALL.iter().zip(results.iter().flatten()) {
+                out.add([signal.as_str().into(), result.as_str().into()], Count(*count).as_f64());
+            }
+        }
     ),
     LANE_TICKS_TOTAL = metric!(
         "gb10_lane_ticks_total",

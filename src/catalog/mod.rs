@@ -12,6 +12,7 @@ pub mod links;
 mod machine;
 mod memory;
 mod module;
+pub mod otlp;
 mod pool;
 mod power;
 mod process;

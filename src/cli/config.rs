@@ -2,7 +2,7 @@
 
 use super::print;
 use super::settings::{Given, read};
-use crate::config::table::{COLLECTOR, ROWS, THRESHOLD, amount, switched};
+use crate::config::table::{COLLECTOR, THRESHOLD, amount, rows, switched};
 use crate::config::{Config, Origin, file};
 use crate::thresholds::Thresholds;
 use std::fmt::Write;
@@ -48,7 +48,7 @@ pub(super) fn thresholds(given: &Given<true>) -> anyhow::Result<ExitCode> {
 /// remarks stay beside their lines.
 fn effective(config: &Config) -> String {
     let mut lines: Vec<(String, String)> = Vec::new();
-    for row in ROWS {
+    for row in rows() {
         let values = (row.show)(config);
         let text = match (row.many, values.as_slice()) {
             (true, many) => {

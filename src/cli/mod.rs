@@ -12,6 +12,7 @@ mod log;
 mod notify;
 mod plan;
 mod preflight;
+mod push;
 mod record;
 mod reload;
 mod replay;

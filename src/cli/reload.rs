@@ -4,7 +4,7 @@
 use super::log::Verbosity;
 use super::settings::Given;
 use crate::config::Config;
-use crate::config::table::{self, ROWS};
+use crate::config::table::{self, rows};
 use crate::engine::{Engine, Settings};
 use std::time::Duration;
 use tokio::sync::oneshot;
@@ -94,5 +94,5 @@ impl Reloader {
 
 /// Whether a setting is looked at only when the exporter starts.
 fn needs_restart(key: &str) -> bool {
-    ROWS.iter().any(|row| row.key == key && !row.reloads)
+    rows().any(|row| row.key == key && !row.reloads)
 }

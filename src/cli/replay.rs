@@ -4,7 +4,7 @@ use super::{VERSION, print, settings};
 use crate::alertmanager;
 use crate::capture::scenario::Scenario;
 use crate::catalog::verdicts;
-use crate::config::{Config, Origin};
+use crate::config::{Config, Origin, table};
 use crate::engine::Engine;
 use crate::engine::player::Player;
 use crate::export::series::{self, Series};
@@ -12,6 +12,7 @@ use crate::export::status::Status;
 use crate::export::{prometheus, terminal};
 use crate::model::frame::Frame;
 use crate::server;
+use crate::sources::identity::Identity;
 use crate::thresholds::Thresholds;
 use crate::units::Unit;
 use anyhow::{Context, anyhow, bail};
@@ -56,7 +57,8 @@ pub(super) struct ReplayArgs {
     /// With --at: print the status document.
     #[arg(long, requires = "at", conflicts_with_all = ["metrics", "emit", "serve"])]
     json: bool,
-    /// Serve the scenario as a machine is served, until stopped.
+    /// Serve the scenario as a machine is served, until stopped. OpenTelemetry's variables (`OTEL_EXPORTER_OTLP_ENDPOINT`
+    /// and the others) are heeded as by `serve`.
     #[arg(long, conflicts_with_all = ["at", "emit"])]
     serve: bool,
     /// With --serve: seconds of the scenario in one second.
@@ -235,7 +237,10 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
             config.set(key, values, Origin::Flag).map_err(|what| anyhow!("--{flag}: {what}"))?;
         }
     }
-    config.contradictions().map_err(|c| anyhow!("--{}: {}", c.keys[0], c.what))?;
+    for row in table::rows() {
+        settings::take_standard(&mut config, row)?;
+    }
+    config.contradictions().map_err(|c| anyhow!("{}: {}", c.keys[0], c.what))?;
     super::log::to_stderr(&config);
     let listeners = server::bind(&config)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -249,6 +254,7 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
     for listener in &listeners {
         tracing::info!("listening on http://{}{}", listener.local_addr()?, config.telemetry_path);
     }
+    let otlp = super::push::start(&config, &engine, &Identity::default())?;
     let alertmanagers = alertmanager::start(&config, &engine).context("cannot start a thread")?;
     runtime.block_on(async {
         let mut terminate =
@@ -261,6 +267,7 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
         };
         server::serve(listeners, Arc::clone(&engine), &config, stop).await
     })?;
+    super::push::finish(otlp);
     drop(alertmanagers);
     engine.stop();
     Ok(ExitCode::SUCCESS)

@@ -7,7 +7,7 @@ use crate::clock::System;
 use crate::config::Config;
 use crate::engine::{Engine, Options, Settings};
 use crate::server;
-use crate::sources::Machine;
+use crate::sources::{Machine, identity};
 use anyhow::Context;
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -33,6 +33,7 @@ pub(super) fn run(
         let _context = runtime.enter();
         Signals::listen().context("cannot listen for signals")?
     };
+    let who = identity::read(&*machine);
     let engine = Arc::new(Engine::start(Options {
         machine,
         clock: Arc::new(System),
@@ -48,6 +49,7 @@ pub(super) fn run(
         tracing::info!("no state directory: unclean boots are not told (see --state.directory)");
     }
     let watchdog = notify::Watchdog::start(&engine)?;
+    let otlp = super::push::start(config, &engine, &who)?;
     let alertmanagers = alertmanager::start(config, &engine).context("cannot start a thread")?;
     runtime.block_on(async {
         notify::ready();
@@ -58,6 +60,7 @@ pub(super) fn run(
         };
         server::serve(listeners, Arc::clone(&engine), config, stop).await
     })?;
+    super::push::finish(otlp);
     drop((watchdog, alertmanagers));
     engine.stop();
     tracing::info!("stopped");

@@ -1,7 +1,7 @@
 //! The settings as flags and environment variables, made from the table of the configuration.
 
 use crate::capture::Capture;
-use crate::config::table::{COLLECTOR, ROWS, Row, switched};
+use crate::config::table::{self, COLLECTOR, Row, switched};
 use crate::config::{Config, Origin, file};
 use crate::model::gpu::GpuChoice;
 use crate::model::source::Source;
@@ -33,7 +33,7 @@ pub(super) struct Given<const ALL: bool> {
 }
 
 fn rows(all: bool) -> impl Iterator<Item = &'static Row> {
-    ROWS.iter().filter(move |row| all || row.machine)
+    table::rows().filter(move |row| all || row.machine)
 }
 
 /// A row as an argument. Its default and its variable are shown and not taken by the parser: an
@@ -45,11 +45,14 @@ fn argument(row: &'static Row) -> Arg {
         help = format!("{help} [default: {}]", default.join(", "));
     }
     let commas = if row.many { ", separated by commas" } else { "" };
+    let standard = row.standard.map_or(String::new(), |standard| format!(", {}", standard.name));
+    let heading = row.key.starts_with("otlp.").then_some("OpenTelemetry");
     let action = if row.many { ArgAction::Append } else { ArgAction::Set };
     Arg::new(row.key)
         .long(row.flag())
         .value_name(row.value_name)
-        .help(format!("{help} [env: {}{commas}]", row.environment()))
+        .help(format!("{help} [env: {}{commas}{standard}]", row.environment()))
+        .help_heading(heading)
         .action(action)
         .value_parser(move |text: &str| row.check(&[text.to_owned()]).map(|()| text.to_owned()))
 }
@@ -96,7 +99,7 @@ impl<const ALL: bool> Args for Given<ALL> {
                     .long(CAPTURE)
                     .value_name("FILE")
                     .help("Read a recorded machine (docs/CAPTURES.md) instead of this one")
-                    .conflicts_with_all(ROWS.iter().filter(|row| row.machine).map(|row| row.key))
+                    .conflicts_with_all(table::rows().filter(|row| row.machine).map(|row| row.key))
                     .value_parser(clap::value_parser!(PathBuf)),
             )
             .args(rows(ALL).map(argument));
@@ -127,6 +130,16 @@ fn variable(name: &str) -> anyhow::Result<Option<String>> {
         Err(std::env::VarError::NotPresent) => Ok(None),
         Err(std::env::VarError::NotUnicode(_)) => bail!("{name}: expected UTF-8 text"),
     }
+}
+
+/// What a variable of OpenTelemetry's specification says of a setting. The exporter's own variables and flags
+/// win over it.
+pub(super) fn take_standard(config: &mut Config, row: &Row) -> anyhow::Result<()> {
+    let Some(standard) = row.standard else { return Ok(()) };
+    let Some(text) = variable(standard.name)? else { return Ok(()) };
+    let values = (standard.read)(&text);
+    let set = values.and_then(|values| config.set(row.key, &values, Origin::Standard));
+    set.map_err(|what| anyhow!("{}: {what}", standard.name))
 }
 
 impl<const ALL: bool> FromArgMatches for Given<ALL> {
@@ -200,6 +213,9 @@ impl<const ALL: bool> Given<ALL> {
 
     /// What the environment says of settings that this command has.
     fn take_environment(config: &mut Config) -> anyhow::Result<()> {
+        for row in rows(ALL) {
+            take_standard(config, row)?;
+        }
         let mut take = |name: &str, key: &str, many: bool| -> anyhow::Result<()> {
             let Some(value) = variable(name)? else { return Ok(()) };
             let values: Vec<String> = if many {

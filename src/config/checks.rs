@@ -11,6 +11,13 @@ pub(super) fn one(values: &[String]) -> Result<&str, String> {
     }
 }
 
+/// On or off.
+pub(super) fn flag(values: &[String]) -> Result<bool, String> {
+    let text = one(values)?;
+    text.parse().map_err(|_| format!("expected true or false, found {text:?}"))
+}
+
+/// An absolute path.
 pub(super) fn directory(values: &[String]) -> Result<std::path::PathBuf, String> {
     let path = one(values)?;
     if path.starts_with('/') {
@@ -70,6 +77,11 @@ pub fn label_name(name: &str) -> Result<(), String> {
     } else {
         Err(format!("expected letters, digits and _ as a label's name, found {name:?}"))
     }
+}
+
+/// Whether a value can stand in one line.
+pub(super) fn label_value(value: &str) -> bool {
+    !value.chars().any(char::is_control)
 }
 
 /// A label and its value.

@@ -347,7 +347,7 @@ impl<'de> Visitor<'de> for Setting<'_, '_, '_> {
             }
         }
         // A list of one is a list all the same where one value is expected.
-        let row = table::ROWS.iter().find(|row| row.key == self.key);
+        let row = table::rows().find(|row| row.key == self.key);
         if row.is_none_or(|row| !row.many) {
             let what = format!("{}: expected one value, found a list", self.key);
             return Err(self.section.fail(what));

@@ -1,11 +1,13 @@
 //! What an operator decides, in one value.
 //!
 //! A setting is one row of [`table`]: its flag, its environment variable, its key in the YAML file, its
-//! help and its checks all come from there. Flags win over the environment, the environment over the
-//! file, the file over the defaults; [`Config::origin`] remembers who won.
+//! help and its checks all come from there. Flags win over the exporter's own variables, these over those of
+//! OpenTelemetry's specification, the environment over the file, the file over the defaults; [`Config::origin`] remembers who won.
 
 mod checks;
 pub mod file;
+pub mod otlp;
+mod rows;
 pub mod table;
 
 use crate::model::gpu::GpuChoice;
@@ -39,6 +41,8 @@ states! {
         Default = "default",
         /// The configuration file.
         File = "file",
+        /// A variable of OpenTelemetry's specification, which other programs may read too.
+        Standard = "opentelemetry variable",
         /// An environment variable.
         Environment = "environment",
         /// The command line.
@@ -83,6 +87,8 @@ pub struct Config {
     pub alertmanagers: Vec<String>,
     /// Labels of those alerts.
     pub alert_labels: Vec<(String, String)>,
+    /// OpenTelemetry's data.
+    pub otlp: otlp::Otlp,
     /// How processes and their units are called.
     pub naming: Naming,
     /// The NVML library.
@@ -114,6 +120,7 @@ impl Default for Config {
             train_logs: Vec::new(),
             alertmanagers: Vec::new(),
             alert_labels: Vec::new(),
+            otlp: otlp::Otlp::default(),
             naming: Naming::default(),
             nvml: "libnvidia-ml.so.1".to_owned(),
             nvidia_smi: "nvidia-smi".to_owned(),
@@ -166,6 +173,9 @@ impl Config {
                 "{url} needs alertmanager.label with job=... and instance=..., as Prometheus has them, or each alert comes twice"
             );
             return Err(Contradiction { keys, what });
+        }
+        if let Some(wrong) = otlp::Otlp::contradiction(self) {
+            return Err(wrong);
         }
         let others = table::switched().any(|source| self.collectors[source.index()]);
         if !others && self.gpu == GpuChoice::Off {

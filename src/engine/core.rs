@@ -5,6 +5,7 @@ use super::boots::BootLog;
 use super::events::Journal;
 use crate::derive::{self, State};
 use crate::model::frame::{Boot, Exporter, Frame, Health};
+use crate::model::push::Exports;
 use crate::model::snapshot::Snapshot;
 use crate::thresholds::Thresholds;
 use std::sync::Arc;
@@ -40,6 +41,7 @@ impl Core {
         snapshot: Snapshot,
         health: Health,
         boot: Boot,
+        exports: Exports,
         thresholds: &Thresholds,
     ) -> Frame {
         let verdicts = derive::derive(&mut self.state, &snapshot, thresholds);
@@ -53,6 +55,7 @@ impl Core {
             health,
             boot,
             exporter: self.exporter,
+            exports,
             replay: self.replay.clone(),
             events: self.journal.events(),
         }

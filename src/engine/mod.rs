@@ -12,6 +12,7 @@
 pub mod boots;
 mod core;
 mod events;
+mod exports;
 mod keeper;
 mod lane;
 pub mod player;
@@ -25,6 +26,7 @@ use crate::model::source::{Lane, Source};
 use crate::sources::Machine;
 use crate::thresholds::Thresholds;
 use arc_swap::{ArcSwap, ArcSwapOption};
+pub use exports::Tally;
 use lane::Slot;
 pub use lane::limits;
 use std::path::PathBuf;
@@ -93,6 +95,7 @@ struct Shared {
     settings: ArcSwap<Settings>,
     frame: ArcSwapOption<Frame>,
     bell: Bell,
+    exports: Arc<Tally>,
 }
 
 /// Wakes the ticker when the fast lane has finished a round, and everybody when the engine stops.
@@ -186,6 +189,7 @@ impl Engine {
             settings: ArcSwap::from_pointee(options.settings),
             frame: ArcSwapOption::empty(),
             bell: Bell::default(),
+            exports: Arc::default(),
         });
         for &lane in Lane::ALL {
             lane::spawn(lane, Arc::clone(&shared), Arc::clone(&options.machine))?;
@@ -211,6 +215,7 @@ impl Engine {
             settings: ArcSwap::from_pointee(settings),
             frame: ArcSwapOption::empty(),
             bell: Bell::default(),
+            exports: Arc::default(),
         });
         let machine = Arc::new(player::Nothing);
         player::spawn(player, Arc::clone(&shared), clock, speed)?;
@@ -240,6 +245,12 @@ impl Engine {
     #[must_use]
     pub fn wait_for_frame_after(&self, seen: u64, patience: Duration) -> u64 {
         self.shared.bell.wait(patience, |rung| rung.frames > seen || rung.stop).frames
+    }
+
+    /// Where exports are counted, for the next frames.
+    #[must_use]
+    pub fn exports(&self) -> Arc<Tally> {
+        Arc::clone(&self.shared.exports)
     }
 
     /// Uses other settings from the next round and tick on. What was learned is kept.

@@ -13,6 +13,7 @@ use crate::clock::Clock;
 use crate::model::frame::{Exporter, Frame, Health, SourceHealth};
 use crate::model::gpu::Gpus;
 use crate::model::moment::Moment;
+use crate::model::push::Exports;
 use crate::model::reading::Missing;
 use crate::model::snapshot::Snapshot;
 use crate::model::source::{Lane, Source, SourceState};
@@ -248,10 +249,12 @@ pub(super) fn spawn(
         .spawn(move || {
             for (_, frame) in player {
                 // A machine that is down answers nothing.
-                if let Some(frame) = &frame {
+                let frame = frame.map(|mut frame| {
                     *lock(&clock.0) = frame.snapshot.at;
-                }
-                shared.frame.store(frame.map(Arc::new));
+                    frame.exports = shared.exports.now();
+                    Arc::new(frame)
+                });
+                shared.frame.store(frame);
                 shared.bell.ring(|rung| rung.frames += 1);
                 if shared.bell.sleep(pause) {
                     break;
@@ -303,7 +306,7 @@ impl Iterator for Player {
             self.core.boots.alive(id, booted, snapshot.at);
         }
         let boot = self.core.boots.verdict();
-        let frame = self.core.tick(snapshot, health, boot, &self.thresholds);
+        let frame = self.core.tick(snapshot, health, boot, Exports::default(), &self.thresholds);
         self.time += STEP;
         Some((time, Some(frame)))
     }

@@ -83,7 +83,7 @@ impl Ticker {
         let thresholds = self.shared.settings.load().thresholds;
         let (snapshot, health) = assemble(&self.shared, now, &thresholds);
         let boot = self.note_boot(&snapshot);
-        let frame = self.core.tick(snapshot, health, boot, &thresholds);
+        let frame = self.core.tick(snapshot, health, boot, self.shared.exports.now(), &thresholds);
         self.shared.frame.store(Some(Arc::new(frame)));
         self.shared.bell.ring(|rung| rung.frames += 1);
     }

@@ -22,6 +22,10 @@ pub const UNPLOTTED: &[(&Metric, &str)] = &[
         "the bars of messages stand where they came; this is for what reads no series",
     ),
     (&m::LANE_TICKS_TOTAL, "the age of the last round and missed ones show a lane that stops"),
+    (
+        &m::OTLP_EXPORTS_TOTAL,
+        "what arrives is seen at the collector, and the log says when it stops",
+    ),
     (&m::REPLAY_INFO, "of a replay, which its log and its page say as well"),
     (&m::PROCESS_VIRTUAL_MEMORY_BYTES, "address space costs nothing; resident memory is drawn"),
     (&m::PROCESS_MAX_FDS, "a limit of the system; what is open is drawn"),

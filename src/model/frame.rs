@@ -3,6 +3,7 @@
 use super::event::Event;
 use super::moment::Moment;
 use super::pool::Verdicts;
+use super::push::Exports;
 use super::reading::Reading;
 use super::snapshot::Snapshot;
 use super::source::{Lane, Source, SourceState};
@@ -83,6 +84,8 @@ pub struct Frame {
     pub boot: Boot,
     /// The exporter.
     pub exporter: Exporter,
+    /// What it has sent to collectors.
+    pub exports: Exports,
     /// The title of the scenario that is replayed, if this is no live machine.
     pub replay: Option<Arc<str>>,
     /// What happened lately, oldest first.

@@ -20,6 +20,7 @@ pub mod naming;
 pub mod pool;
 pub mod pressure;
 pub mod process;
+pub mod push;
 pub mod readiness;
 pub mod reading;
 pub mod samples;

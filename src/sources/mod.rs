@@ -7,6 +7,7 @@
 pub mod files;
 pub mod follow;
 pub mod gpu;
+pub mod identity;
 pub mod kernel_log;
 pub mod lines;
 pub mod models;

@@ -10,6 +10,8 @@
 
 pub mod alertmanager;
 pub mod fakes;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod prometheus;
 pub mod promtool;
 pub mod rig;
@@ -52,7 +54,8 @@ pub fn exporter() -> Command {
     for name in ["STATE_DIRECTORY", "NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"] {
         command.env_remove(name);
     }
-    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("GB10_EXPORTER_")) {
+    let ours = |name: &str| name.starts_with("GB10_EXPORTER_") || name.starts_with("OTEL_");
+    for (name, _) in std::env::vars().filter(|(name, _)| ours(name)) {
         command.env_remove(name);
     }
     // The GPU of the machine that runs the tests is no part of them.
@@ -268,6 +271,7 @@ pub fn frame(machine: &dyn AnyMachine) -> Frame {
     }
     let thresholds = Thresholds::default();
     Frame {
+        exports: Default::default(),
         number: 1,
         verdicts: derive::derive(&mut State::default(), &snapshot, &thresholds),
         snapshot,
