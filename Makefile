@@ -10,12 +10,13 @@ run:
 # Lints and every test, against real tools on loopback. Starts nothing on the ports of this machine's
 # own services and needs no root.
 test: tools lint
-	$(CARGO) test
+	CARGO="$(CARGO)" tests/all.sh
 
 lint:
 	$(CARGO) fmt --check
 	$(CARGO) clippy --all-targets -- -D warnings
 	$(CARGO) clippy --test flush_live --test unscaled -- -D warnings
+	$(CARGO) clippy --no-default-features --lib --bins -- -D warnings
 	RUSTDOCFLAGS="-D warnings" $(CARGO) doc --no-deps --document-private-items
 
 # The cost of running, in one table, beside Debian's prometheus-node-exporter.

@@ -15,6 +15,8 @@
 
 #[path = "cost/processes.rs"]
 mod processes;
+#[path = "cost/size.rs"]
+mod size;
 
 use gb10_exporter::capture::Capture;
 use gb10_exporter::capture::scenario::Scenario;
@@ -72,7 +74,8 @@ fn main() -> ExitCode {
     let done = heading()
         .and_then(|()| in_process())
         .and_then(|()| processes::measure())
-        .and_then(|()| as_processes());
+        .and_then(|()| as_processes())
+        .and_then(|()| size::measure());
     let Err(why) = done else { return ExitCode::SUCCESS };
     eprintln!("cost: {why}");
     ExitCode::FAILURE

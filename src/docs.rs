@@ -1,12 +1,14 @@
-//! The generated references: metrics, thresholds, command line, planning.
+//! The generated references: metrics, thresholds, command line, planning, OpenTelemetry.
 
 mod planning;
 
 pub use planning::planning;
 
 mod alerts;
+mod otlp;
 
 pub use alerts::{Lead, Notice, Outcome, alerts};
+pub use otlp::otlp;
 
 use crate::catalog::{self, Stability};
 use crate::config::Config;
@@ -15,6 +17,7 @@ use crate::model::fields::{self, Presence};
 use crate::model::gpu::{ClockKind, EventReason, Via};
 use crate::model::module::{EnergyRail, Limit, Rail};
 use crate::model::pool::{Block, Pinned, Reader, Segment, Window};
+use crate::model::push::{ExportResult, Signal};
 use crate::model::reading::Missing;
 use crate::model::sharing::{Attribution, Holder, MemoryReport, Sharing};
 use crate::model::source::{Lane, Source, SourceState};
@@ -100,6 +103,8 @@ fn label_values(out: &mut String) {
         "source of gb10_source_state": Source,
         "state of gb10_source_state": SourceState,
         "reason of gb10_reading_missing": Missing,
+        "signal": Signal,
+        "result of gb10_otlp_exports_total": ExportResult,
     }
 }
 

@@ -30,6 +30,7 @@
 //!     |  catalog: each row turns a frame into samples                     pure
 //!     v
 //!  export: Prometheus text, JSON, terminal, HTML       formats only
+//!  otlp: instruments and log records, sent to collectors on a thread of its own
 //! ```
 //!
 //! The [`engine`] drives it: each of its lanes reads at a fixed period, on a thread of its own; a ticker
@@ -109,7 +110,8 @@
 //!   anything, and its figures in [`derive::pressure`].
 //! - *Another panel:* a row in a dashboard below [`grafana`]. Its number stays, and what only an alert shows
 //!   is in [`grafana::unplotted`] with the reason.
-//! - *Another metric:* a row in [`catalog`]. Then `make docs`, and read the diff of the golden scrapes.
+//! - *Another metric:* a row in [`catalog`]; its name in OpenTelemetry follows from that, or is a row of
+//!   [`catalog::otlp::CONVENTIONS`] where a convention fits. Then `make docs`, and read the diff of the golden scrapes.
 //! - *Another number that decides:* a row in [`thresholds`]; the YAML file and `thresholds` follow.
 //! - *Another belief about the hardware that wants checking on it:* a row in the table of `doctor` (below
 //!   [`cli`]), with its limits and their reason.

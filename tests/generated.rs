@@ -15,6 +15,7 @@ fn references_match_the_tables() {
     golden("docs/THRESHOLDS.md", &docs::thresholds());
     golden("docs/CLI.md", &docs::cli(&cli::command()));
     golden("docs/PLANNING.md", &docs::planning());
+    golden("docs/OTLP.md", &docs::otlp());
     golden("deploy/gb10-exporter.yml", &docs::example_config());
 }
 

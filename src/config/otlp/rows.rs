@@ -93,7 +93,7 @@ macro_rules! way {
 
 way!(
     /// For every signal.
-    ALL, GENERAL, "", "", "all signals",
+    ALL, GENERAL, "", "", "metrics and log records",
     "Send metrics to this OpenTelemetry collector, at http://HOST:PORT/v1/metrics, and log records if otlp.logs is on. \
      Nothing is sent without it"
 );
