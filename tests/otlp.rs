@@ -346,3 +346,19 @@ fn events_arrive_once_and_in_order() {
         );
     }
 }
+
+/// A box that reboots has an exporter that begins to count anew: its events are news.
+#[test]
+fn events_after_a_reboot_are_news() {
+    let rotel = Rotel::start();
+    let mut way = ways(&rotel)[0].clone();
+    way.push(("OTEL_LOGS_EXPORTER", "otlp".to_owned()));
+    let mut command = exporter();
+    command.arg("replay").arg(story("reboot"));
+    command.args(["--serve", "--web.listen-address", "127.0.0.1:0", "--speed", "100"]);
+    command.envs(way);
+    let _exporter = Exporter::spawn(command);
+    wait_for("the reboot is told", PATIENCE, || {
+        rotel.records().iter().any(|record| record.event == "gb10.boot_unclean").then_some(())
+    });
+}

@@ -237,9 +237,7 @@ fn serve(args: &ReplayArgs, player: Player) -> anyhow::Result<ExitCode> {
             config.set(key, values, Origin::Flag).map_err(|what| anyhow!("--{flag}: {what}"))?;
         }
     }
-    for row in table::rows() {
-        settings::take_standard(&mut config, row)?;
-    }
+    settings::take_standard(&mut config, table::rows())?.judge(&config)?;
     config.contradictions().map_err(|c| anyhow!("{}: {}", c.keys[0], c.what))?;
     super::log::to_stderr(&config);
     let listeners = server::bind(&config)?;

@@ -54,7 +54,11 @@ fn argument(row: &'static Row) -> Arg {
         .help(format!("{help} [env: {}{commas}{standard}]", row.environment()))
         .help_heading(heading)
         .action(action)
-        .value_parser(move |text: &str| row.check(&[text.to_owned()]).map(|()| text.to_owned()))
+        .value_parser(move |text: &str| {
+            // The parser would show what it refuses. What may be a password is checked after it.
+            let checked = if row.is_secret() { Ok(()) } else { row.check(&[text.to_owned()]) };
+            checked.map(|()| text.to_owned())
+        })
 }
 
 /// Key and variable of a collector.
@@ -132,14 +136,40 @@ fn variable(name: &str) -> anyhow::Result<Option<String>> {
     }
 }
 
-/// What a variable of OpenTelemetry's specification says of a setting. The exporter's own variables and flags
-/// win over it.
-pub(super) fn take_standard(config: &mut Config, row: &Row) -> anyhow::Result<()> {
-    let Some(standard) = row.standard else { return Ok(()) };
-    let Some(text) = variable(standard.name)? else { return Ok(()) };
-    let values = (standard.read)(&text);
-    let set = values.and_then(|values| config.set(row.key, &values, Origin::Standard));
-    set.map_err(|what| anyhow!("{}: {what}", standard.name))
+/// Variables of OpenTelemetry's specification that make no sense to this program.
+#[derive(Default)]
+pub(super) struct Refused(Vec<(&'static str, anyhow::Error)>);
+
+impl Refused {
+    /// They are a mistake only where something is to be sent: other programs read them too, and one that
+    /// sends nothing has no say in what they mean. An endpoint is meant to be sent to.
+    pub(super) fn judge(self, config: &Config) -> anyhow::Result<()> {
+        let sends = config.otlp.targets().next().is_some();
+        let counts = |key: &str| {
+            let overridden = matches!(config.origin(key), Origin::Environment | Origin::Flag);
+            !overridden && !config.otlp.disabled && (sends || key.ends_with("endpoint"))
+        };
+        match self.0.into_iter().find(|(key, _)| counts(key)) {
+            Some((_, error)) => Err(error),
+            None => Ok(()),
+        }
+    }
+}
+
+/// What variables of OpenTelemetry's specification say. The exporter's own variables and flags win over them.
+pub(super) fn take_standard(
+    config: &mut Config,
+    rows: impl Iterator<Item = &'static Row>,
+) -> anyhow::Result<Refused> {
+    let mut refused = Refused::default();
+    for row in rows {
+        let Some(standard) = row.standard else { continue };
+        let Some(text) = variable(standard.name)? else { continue };
+        let values = (standard.read)(&text);
+        let set = values.and_then(|values| config.set(row.key, &values, Origin::Standard));
+        refused.0.extend(set.err().map(|what| (row.key, anyhow!("{}: {what}", standard.name))));
+    }
+    Ok(refused)
 }
 
 impl<const ALL: bool> FromArgMatches for Given<ALL> {
@@ -194,11 +224,13 @@ impl<const ALL: bool> Given<ALL> {
         if let (Some(path), Some(text)) = (&file, &text) {
             file::apply(path, text, &mut config)?;
         }
+        let refused = take_standard(&mut config, rows(ALL))?;
         Self::take_environment(&mut config)?;
         for (key, values) in &self.values {
             // Each was checked when it was parsed; together they may still say the same thing twice.
             config.set(key, values, Origin::Flag).map_err(|what| anyhow!("{key}: {what}"))?;
         }
+        refused.judge(&config)?;
         // Only now: a flag may cure what the file alone would get wrong.
         match (&file, &text) {
             (Some(path), Some(text)) => file::consistent(path, text, &config)?,
@@ -213,9 +245,6 @@ impl<const ALL: bool> Given<ALL> {
 
     /// What the environment says of settings that this command has.
     fn take_environment(config: &mut Config) -> anyhow::Result<()> {
-        for row in rows(ALL) {
-            take_standard(config, row)?;
-        }
         let mut take = |name: &str, key: &str, many: bool| -> anyhow::Result<()> {
             let Some(value) = variable(name)? else { return Ok(()) };
             let values: Vec<String> = if many {

@@ -53,6 +53,13 @@ impl Row {
         format!("GB10_EXPORTER_{}", self.key.replace('.', "_").to_uppercase())
     }
 
+    /// Whether a message may show a value that would not do: it may be a password.
+    #[must_use]
+    pub fn is_secret(&self) -> bool {
+        self.key.starts_with("otlp.")
+            && ["headers", "endpoint"].iter().any(|end| self.key.ends_with(end))
+    }
+
     /// Whether these values would do.
     ///
     /// # Errors

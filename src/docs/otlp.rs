@@ -22,12 +22,12 @@ more, or when the collector says. Then its points are lost, and nothing else: su
 collector stops taking them, why, and when it takes them again; `gb10_otlp_exports_total` counts.
 
 Counters are cumulative by default, and their start time is the one that OpenTelemetry's library gives them, when the exporter began to
-send. Counters of the kernel, which began with the boot, carry their whole value all the same. `otlp.temporality` changes that to
-deltas; what a failed export held is lost then.
+send. Counters of the kernel, which began with the boot, carry their whole value all the same. With `otlp.temporality: delta` they say
+what was added since the last export, from what was there when the exporter began; what a failed export held is lost then.
 
 `otlp.logs` sends the list of events (those of the log and of `/api/v1/status`) as log records: event name `gb10.` and the kind, severity,
 the evidence as body, `gb10.subject`, and `gb10.event.number`, which counts from 1 with each start: a gap is an event that was not sent.
-The list is bounded, so that a collector that is away for long misses the oldest.
+The list is bounded, so that a collector that is away for long misses the oldest. Records that are refused for good are not sent again.
 
 A build without the cargo feature `otlp` (`cargo build --release --no-default-features`) does not start when an endpoint is set.
 
@@ -45,7 +45,8 @@ empty variable is as good as none. `gb10-exporter config` shows what is in force
 - Certificates are PEM files. Without `otlp.certificate` the system's roots are trusted. With `http://` nothing is encrypted, and a
   certificate is a mistake.
 - Headers of `otlp.headers` and those of `otlp.headers_file` are sent together; the same name in both is a mistake.
-- Proxies are not used, and redirects are not followed.
+- Proxies are not used, and redirects are not followed. One export at a time: `OTEL_METRIC_EXPORT_TIMEOUT` is not needed, `otlp.timeout` holds.
+- Variables of the specification that make no sense here are a mistake only where something is sent: other programs read them too.
 
 | setting | variable of the specification | what it is |
 | --- | --- | --- |
@@ -86,7 +87,9 @@ pub fn otlp() -> String {
         "\nExports end as one of: {}.\n\n## Names\n\nA metric goes under the name of a semantic convention ({SCHEMA_URL}) where it meets that \
          convention's definition, and under `gb10.` otherwise. What has no convention keeps its labels as attributes (an empty label is none), \
          and gets its name of a scrape back where a backend stores Prometheus's names (`UnderscoreEscapingWithSuffixes`). A pool that CPU and \
-         GPU share is the system's memory, so nothing is sent as `hw.gpu.memory.*`.\n\n\
+         GPU share is the system's memory, so nothing is sent as `hw.gpu.memory.*`; what a driver reports may be all of it, a part, or a card's own, \
+         and one name cannot mean all three. Xid errors are no `hw.errors`, since some are a program's own fault. Swap is told as its size and what is \
+         free, and of the states of `system.paging.usage` one alone would be added up to something wrong.\n\n\
          ### By a convention\n\n| metric | OpenTelemetry | unit | kind | attributes | Prometheus's name of it |\n| --- | --- | --- | --- | --- | --- |\n",
         results.join(", ")
     );

@@ -17,7 +17,7 @@ use opentelemetry_sdk::metrics::reader::MetricReader;
 use opentelemetry_sdk::metrics::{InstrumentKind, ManualReader, Pipeline, SdkMeterProvider};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
 /// The name of what makes the data.
@@ -50,6 +50,32 @@ impl MetricReader for Asked {
 struct Pinned {
     frame: ArcSwapOption<Frame>,
     failed: AtomicBool,
+    /// Counters are told as what was added.
+    delta: bool,
+}
+
+/// Points of one instrument.
+type Points = Vec<(Vec<KeyValue>, f64)>;
+
+/// What a counter has added since it was seen first, and its value then: the library takes the first value
+/// that it sees for an addition, and a value that falls for a negative one.
+#[derive(Default)]
+struct Added {
+    seen: Vec<(Vec<KeyValue>, f64, f64)>,
+}
+
+impl Added {
+    /// Counters as sums of what was added. One that is absent is forgotten here as it is by the library, and
+    /// begins anew.
+    fn of(&mut self, points: Points) -> Points {
+        let before = std::mem::take(&mut self.seen);
+        for (attributes, value) in points {
+            let known = before.iter().find(|(known, ..)| *known == attributes);
+            let sum = known.map_or(0.0, |(_, last, sum)| sum + (value - last).max(0.0));
+            self.seen.push((attributes, value, sum));
+        }
+        self.seen.iter().map(|(attributes, _, sum)| (attributes.clone(), *sum)).collect()
+    }
 }
 
 /// Every instrument, and who asks them.
@@ -62,6 +88,7 @@ pub(super) struct Instruments {
 
 impl Instruments {
     pub(super) fn new(resource: Resource, temporality: Temporality, version: &'static str) -> Self {
+        let delta = temporality == Temporality::Delta;
         let temporality = match temporality {
             Temporality::Cumulative => opentelemetry_sdk::metrics::Temporality::Cumulative,
             Temporality::Delta => opentelemetry_sdk::metrics::Temporality::Delta,
@@ -71,7 +98,7 @@ impl Instruments {
         let provider =
             SdkMeterProvider::builder().with_reader(reader.clone()).with_resource(resource).build();
         let meter = provider.meter_with_scope(scope(version));
-        let pinned = Arc::new(Pinned::default());
+        let pinned = Arc::new(Pinned { delta, ..Pinned::default() });
         for instrument in instruments() {
             register(&meter, instrument, &pinned);
         }
@@ -101,8 +128,13 @@ fn register(meter: &Meter, instrument: Instrument, pinned: &Arc<Pinned>) {
     let (name, unit) = (instrument.name.clone(), instrument.unit.clone());
     let (description, form) = (instrument.description(), instrument.form);
     let pinned = Arc::clone(pinned);
+    let added = (pinned.delta && form == Form::Counter).then(Mutex::<Added>::default);
     let observe = move |to: &dyn AsyncInstrument<f64>| {
-        for (attributes, value) in points(&instrument, &pinned) {
+        let mut points = points(&instrument, &pinned);
+        if let Some(added) = &added {
+            points = added.lock().unwrap_or_else(PoisonError::into_inner).of(points);
+        }
+        for (attributes, value) in points {
             to.observe(value, &attributes);
         }
     };
@@ -136,7 +168,7 @@ fn register(meter: &Meter, instrument: Instrument, pinned: &Arc<Pinned>) {
 
 /// What an instrument has to say of the pinned frame. It reads memory alone and cannot block; a panic costs
 /// this instrument's points.
-fn points(instrument: &Instrument, pinned: &Pinned) -> Vec<(Vec<KeyValue>, f64)> {
+fn points(instrument: &Instrument, pinned: &Pinned) -> Points {
     let Some(frame) = pinned.frame.load_full() else { return Vec::new() };
     let Ok(points) = catch_unwind(AssertUnwindSafe(|| instrument.points(&frame))) else {
         if !pinned.failed.swap(true, Ordering::Relaxed) {
@@ -154,4 +186,23 @@ fn key_value((name, value): Attribute) -> KeyValue {
         std::borrow::Cow::Owned(text) => text.into(),
     };
     KeyValue::new(name, value)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn additions_begin_with_what_was_seen_first_and_never_fall() {
+        let mut added = Added::default();
+        let point = |value: f64| vec![(vec![KeyValue::new("kind", "file")], value)];
+        let mut sum = |points: Points| added.of(points).first().map(|(_, sum)| *sum);
+        // Since the boot 90460 faults: none of them is new.
+        assert_eq!(sum(point(90460.0)), Some(0.0));
+        assert_eq!(sum(point(90470.0)), Some(10.0));
+        assert_eq!(sum(point(5.0)), Some(10.0), "a counter that began anew");
+        assert_eq!(sum(point(8.0)), Some(13.0));
+        assert_eq!(sum(Vec::new()), None, "what was not read is not told");
+        assert_eq!(sum(point(100.0)), Some(0.0));
+    }
 }

@@ -27,6 +27,8 @@ use tokio::sync::watch;
 
 /// How long the last exports may take after a stop.
 const LAST: Duration = Duration::from_secs(5);
+/// Threads that look up names. A resolver that hangs takes them, and no more.
+const RESOLVERS: usize = 2;
 /// How much longer than that the stop waits for them.
 const GRACE: Duration = Duration::from_millis(500);
 
@@ -80,6 +82,10 @@ pub fn start(
     version: &'static str,
 ) -> Result<Option<Sender>, StartError> {
     let ways: Vec<_> = config.otlp.targets().map(transport::Way::new).collect::<Result<_, _>>()?;
+    if let Some((key, value)) = config.otlp.silenced() {
+        let who = config.origin(key).as_str();
+        tracing::info!("nothing is sent to the collector: {key} is {value} ({who})");
+    }
     if ways.is_empty() {
         return Ok(None);
     }
@@ -88,7 +94,7 @@ pub fn start(
         tracing::info!(
             "{} go to {} by {}",
             way.target.signal.as_str(),
-            way.target.url,
+            way.target.shown(),
             way.target.protocol.as_str()
         );
     }
@@ -103,10 +109,17 @@ pub fn start(
     std::thread::Builder::new()
         .name("otlp".to_owned())
         .spawn(move || {
-            let _alive = alive;
-            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = tokio::runtime::Builder::new_current_thread()
+                .enable_all()
+                .max_blocking_threads(RESOLVERS)
+                .build();
             match runtime {
-                Ok(runtime) => runtime.block_on(turns::run(sending, ways, stopped)),
+                Ok(runtime) => {
+                    runtime.block_on(turns::run(sending, ways, stopped));
+                    drop(alive);
+                    // A look-up of a name that does not come back is left behind.
+                    runtime.shutdown_background();
+                }
                 Err(error) => tracing::error!("nothing is sent to the collector: {error}"),
             }
         })

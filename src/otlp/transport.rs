@@ -36,6 +36,10 @@ const LONGEST_FILE: u64 = 64 * 1024;
 /// An idle connection is kept to the next export of a common interval.
 const IDLE: Duration = Duration::from_secs(90);
 
+/// Who asks, as OpenTelemetry's specification wants it said.
+const AGENT: &str =
+    concat!("gb10-exporter/", env!("CARGO_PKG_VERSION"), " OTel-OTLP-Exporter-Rust");
+
 type Connector = HttpsConnector<HttpConnector>;
 
 /// What the last exchange left to be said, where the library keeps it to itself.
@@ -45,6 +49,7 @@ pub(super) struct Note(Arc<Mutex<Told>>);
 #[derive(Debug, Default)]
 struct Told {
     failure: Option<String>,
+    refused: bool,
     rejected: Option<String>,
 }
 
@@ -56,6 +61,11 @@ impl Note {
     /// Why the last exchange failed.
     pub(super) fn failure(&self) -> Option<String> {
         self.with(|told| told.failure.take())
+    }
+
+    /// Whether the last exchange was refused for good: the same again would be refused again.
+    pub(super) fn refused(&self) -> bool {
+        self.with(|told| std::mem::take(&mut told.refused))
     }
 
     /// What a collector that took the rest did not take.
@@ -76,7 +86,7 @@ pub(super) struct Way {
 impl Way {
     /// Reads what the settings name.
     pub(super) fn new(target: Target) -> Result<Self, StartError> {
-        let unusable = |what: String| StartError::Way(target.url.clone(), what);
+        let unusable = |what: String| StartError::Way(target.shown().to_owned(), what);
         let uri: Uri = target.url.parse().map_err(|e| unusable(format!("{e}")))?;
         if uri.authority().is_none_or(|a| a.host().is_empty()) {
             return Err(unusable("it names no host".to_owned()));
@@ -260,7 +270,8 @@ fn tls(target: &Target) -> Result<ClientConfig, StartError> {
             what: format!("expected PEM: {other}"),
         },
     };
-    let unusable = |error: rustls::Error| StartError::Way(target.url.clone(), error.to_string());
+    let unusable =
+        |error: rustls::Error| StartError::Way(target.shown().to_owned(), error.to_string());
     let certificates = |path: &Path| -> Result<Vec<CertificateDer<'static>>, StartError> {
         let all: Result<Vec<_>, _> =
             CertificateDer::pem_file_iter(path).and_then(Iterator::collect);
@@ -280,7 +291,7 @@ fn tls(target: &Target) -> Result<ClientConfig, StartError> {
             roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
         if found == 0 {
             let what = "this system has no certificates to trust it by; give otlp.certificate";
-            return Err(StartError::Way(target.url.clone(), what.to_owned()));
+            return Err(StartError::Way(target.shown().to_owned(), what.to_owned()));
         }
     }
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -288,7 +299,7 @@ fn tls(target: &Target) -> Result<ClientConfig, StartError> {
         .with_safe_default_protocol_versions()
         .map_err(unusable)?
         .with_root_certificates(roots);
-    match &target.client {
+    match target.client_certificate.as_ref().zip(target.client_key.as_ref()) {
         None => Ok(builder.with_no_client_auth()),
         Some((certificate, key)) => {
             let chain = certificates(certificate)?;
@@ -314,7 +325,8 @@ impl HttpClient for Poster {
         let (made, body) = request.into_parts();
         let mut request = Request::post(self.uri.clone()).body(Full::new(body))?;
         let headers = request.headers_mut();
-        for name in [CONTENT_TYPE, CONTENT_ENCODING, USER_AGENT] {
+        headers.insert(USER_AGENT, HeaderValue::from_static(AGENT));
+        for name in [CONTENT_TYPE, CONTENT_ENCODING] {
             if let Some(value) = made.headers.get(&name) {
                 headers.insert(name, value.clone());
             }
@@ -328,17 +340,13 @@ impl HttpClient for Poster {
         self.note.with(|told| told.failure = answer.as_ref().err().map(|error| chain(&**error)));
         let answer = answer?;
         if answer.status().is_success() {
-            // Protobuf of both signals: the first field is what was rejected and why.
-            let said = ExportMetricsServiceResponse::decode(answer.body().clone()).ok();
-            let partial = said.and_then(|said| said.partial_success);
-            let partial = partial.filter(|p| p.rejected_data_points > 0);
-            self.note.with(|told| {
-                told.rejected = partial.map(|p| {
-                    format!("{} were rejected: {}", p.rejected_data_points, tidy(&p.error_message))
-                });
-            });
+            self.note.with(|told| told.rejected = rejected(answer.body()));
         } else {
-            self.note.with(|told| told.failure = Some(format!("it answered {}", answer.status())));
+            let status = answer.status();
+            self.note.with(|told| {
+                told.failure = Some(format!("it answered {status}"));
+                told.refused = ![429, 502, 503, 504].contains(&status.as_u16());
+            });
         }
         Ok(answer)
     }
@@ -348,13 +356,34 @@ impl Poster {
     async fn exchange(&self, request: Request<Full<Bytes>>) -> Result<Response<Bytes>, HttpError> {
         let (head, body) = self.client.request(request).await?.into_parts();
         let body = Limited::new(body, LONGEST_ANSWER).collect().await?.to_bytes();
-        let page =
-            head.headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(b"text/html"));
+        let of_type = |kind: &[u8]| {
+            head.headers.get(CONTENT_TYPE).is_some_and(|t| t.as_bytes().starts_with(kind))
+        };
+        // Some say in JSON that all is well.
+        let (page, json) = (of_type(b"text/html"), of_type(b"application/json"));
         if head.status.is_success() && page {
             // Whatever answers every POST with a page has lost the data.
             return Err("it answered with a web page; is this the address of a collector?".into());
         }
+        if head.status.is_success()
+            && !json
+            && ExportMetricsServiceResponse::decode(body.clone()).is_err()
+        {
+            return Err("it answered with something that is no answer of a collector".into());
+        }
         Ok(Response::from_parts(head, body))
+    }
+}
+
+/// What a collector that took an export says that it did not take of it. Protobuf of both signals is alike:
+/// how much was rejected, and why.
+fn rejected(body: &Bytes) -> Option<String> {
+    let said = ExportMetricsServiceResponse::decode(body.clone()).ok()?.partial_success?;
+    let why = tidy(&said.error_message);
+    match said.rejected_data_points {
+        0 if why.is_empty() => None,
+        0 => Some(why),
+        count => Some(format!("{count} were rejected: {why}")),
     }
 }
 

@@ -10,6 +10,7 @@ use crate::config::otlp::Otlp;
 use crate::engine::Engine;
 use crate::model::event::Event;
 use crate::model::frame::Frame;
+use crate::model::moment::Moment;
 use crate::model::push::{ExportResult, Signal};
 use opentelemetry_otlp::{LogExporter, MetricExporter};
 use opentelemetry_sdk::Resource;
@@ -72,43 +73,71 @@ async fn metrics(
     mut stop: watch::Receiver<bool>,
 ) {
     let Some(way) = way else { return };
-    let exporter = match way.metrics(sending.otlp.temporality) {
-        Ok(exporter) => exporter,
-        Err(what) => return tracing::error!("metrics are not sent: {what}"),
-    };
     let instruments = Instruments::new(resource.clone(), sending.otlp.temporality, sending.version);
-    let mut voice = Voice::new(sending, way);
+    let mut pusher =
+        Metrics { sending, way, instruments, exporter: None, voice: Voice::new(sending, way) };
     let mut turns = tokio::time::interval(sending.otlp.interval);
     turns.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    // Each turn is over before the next one.
+    let limit = (way.target.timeout + SLACK).min(sending.otlp.interval);
     loop {
         tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
             _ = turns.tick() => {}
         }
-        // Each turn is over before the next one.
-        let limit = (way.target.timeout + SLACK).min(sending.otlp.interval);
-        tokio::select! {
-            biased;
-            () = stopped(&mut stop) => break,
-            () = send_metrics(sending, &exporter, &instruments, limit, &mut voice) => {}
+        if let Some(rest) = until_stop(pusher.send(limit), &mut stop).await {
+            return pusher.send(rest).await;
         }
     }
-    send_metrics(sending, &exporter, &instruments, LAST, &mut voice).await;
+    pusher.send(LAST).await;
 }
 
-async fn send_metrics(
-    sending: &Sending,
-    exporter: &MetricExporter,
-    instruments: &Instruments,
-    limit: Duration,
-    voice: &mut Voice<'_>,
-) {
-    // Without a frame nothing is known that could be told, and an old one is not told again.
-    let Ok(frame) = sending.engine.frame() else { return };
-    match instruments.collect(frame) {
-        Ok(data) => voice.heard(within(limit, exporter.export(&data)).await),
-        Err(what) => voice.heard(Err(what)),
+/// Lets an export come to its end, also when it is stopped meanwhile, and tells what is left then of the
+/// time for the last one.
+async fn until_stop(
+    export: impl Future<Output = ()>,
+    stop: &mut watch::Receiver<bool>,
+) -> Option<Duration> {
+    tokio::pin!(export);
+    tokio::select! {
+        biased;
+        () = &mut export => return None,
+        () = stopped(stop) => {}
+    }
+    let began = System.now();
+    let _ = tokio::time::timeout(LAST, &mut export).await;
+    Some(LAST.saturating_sub(System.now().since(began)))
+}
+
+/// Whoever sends metrics.
+struct Metrics<'a> {
+    sending: &'a Sending,
+    way: &'a Way,
+    instruments: Instruments,
+    /// With its connection; none after a failure. A connection that has gone silent looks alive, and by gRPC
+    /// the next export would go the same way.
+    exporter: Option<MetricExporter>,
+    voice: Voice<'a>,
+}
+
+impl Metrics<'_> {
+    async fn send(&mut self, limit: Duration) {
+        // Without a frame nothing is known that could be told, and an old one is not told again.
+        let Ok(frame) = self.sending.engine.frame() else { return };
+        let exporter = match self.exporter.take() {
+            Some(exporter) => Ok(exporter),
+            None => self.way.metrics(self.sending.otlp.temporality),
+        };
+        let result = match (exporter, self.instruments.collect(frame)) {
+            (Ok(exporter), Ok(data)) => {
+                let result = within(limit, exporter.export(&data)).await;
+                self.exporter = result.is_ok().then_some(exporter);
+                result
+            }
+            (Err(what), _) | (_, Err(what)) => Err(what),
+        };
+        self.voice.heard(result);
     }
 }
 
@@ -119,51 +148,89 @@ async fn logs(
     mut stop: watch::Receiver<bool>,
 ) {
     let Some(way) = way else { return };
-    let mut exporter = match way.logs() {
-        Ok(exporter) => exporter,
-        Err(what) => return tracing::error!("log records are not sent: {what}"),
-    };
-    exporter.set_resource(resource);
     let records = Records::new(sending.version);
-    let mut voice = Voice::new(sending, way);
-    // The last event that was taken.
-    let mut sent = 0;
+    let voice = Voice::new(sending, way);
+    let mut pusher = Logs { sending, way, resource, records, exporter: None, taken: None, voice };
+    let limit = way.target.timeout + SLACK;
     loop {
         tokio::select! {
             biased;
             () = stopped(&mut stop) => break,
-            () = tokio::time::sleep(voice.pause()) => {}
+            () = tokio::time::sleep(pusher.voice.pause()) => {}
         }
-        let limit = way.target.timeout + SLACK;
-        tokio::select! {
-            biased;
-            () = stopped(&mut stop) => break,
-            () = send_logs(sending, &exporter, &records, limit, &mut sent, &mut voice) => {}
+        if let Some(rest) = until_stop(pusher.send(limit), &mut stop).await {
+            return pusher.send(rest).await;
         }
     }
-    send_logs(sending, &exporter, &records, LAST, &mut sent, &mut voice).await;
+    pusher.send(LAST).await;
 }
 
-/// Sends what has happened since. The list of events is bounded: what a collector misses while it is away
-/// for long falls out of it.
-async fn send_logs(
-    sending: &Sending,
-    exporter: &LogExporter,
-    records: &Records,
-    limit: Duration,
-    sent: &mut u64,
-    voice: &mut Voice<'_>,
-) {
-    let Ok(frame) = sending.engine.frame() else { return };
-    let fresh: Vec<Event> = frame.events.iter().filter(|e| e.number > *sent).cloned().collect();
-    let Some(last) = fresh.last().map(|event| event.number) else { return };
-    let all = records.of(&fresh);
-    let batch: Vec<_> = all.iter().map(|record| (record, &records.scope)).collect();
-    let result = within(limit, exporter.export(LogBatch::new(&batch))).await;
-    if result.is_ok() {
-        *sent = last;
+/// Whoever sends log records.
+struct Logs<'a> {
+    sending: &'a Sending,
+    way: &'a Way,
+    resource: &'a Resource,
+    records: Records,
+    exporter: Option<LogExporter>,
+    /// The start of the exporter, from which events are numbered, and the last event that was taken.
+    taken: Option<(Moment, u64)>,
+    voice: Voice<'a>,
+}
+
+impl Logs<'_> {
+    /// Sends what has happened since. The list of events is bounded: what a collector misses while it is away
+    /// for long falls out of it.
+    async fn send(&mut self, limit: Duration) {
+        let Ok(frame) = self.sending.engine.frame() else { return };
+        // In a replay the box may reboot, and its exporter begins anew.
+        let started = frame.exporter.started;
+        let taken = self.taken.filter(|(since, _)| *since == started).map_or(0, |(_, last)| last);
+        let fresh: Vec<Event> =
+            frame.events.iter().filter(|event| event.number > taken).cloned().collect();
+        let Some(last) = fresh.last().map(|event| event.number) else { return };
+        let exporter = match self.exporter.take() {
+            Some(exporter) => Ok(exporter),
+            None => self.way.logs().map(|mut exporter| {
+                exporter.set_resource(self.resource);
+                exporter
+            }),
+        };
+        let result = match exporter {
+            Ok(exporter) => {
+                let all = self.records.of(&fresh);
+                let batch: Vec<_> =
+                    all.iter().map(|record| (record, &self.records.scope)).collect();
+                let result = within(limit, exporter.export(LogBatch::new(&batch))).await;
+                self.exporter = result.is_ok().then_some(exporter);
+                result
+            }
+            Err(what) => Err(what),
+        };
+        // What is refused for good would be refused again, and keep what follows from being told.
+        let refused = self.way.note.refused() || result.as_ref().is_err_and(|what| is_final(what));
+        if result.is_ok() || refused {
+            self.taken = Some((started, last));
+        }
+        self.voice.heard(result);
     }
-    voice.heard(result);
+}
+
+/// Codes of gRPC with which OpenTelemetry's specification forbids to try again.
+const FINAL: [&str; 8] = [
+    "InvalidArgument",
+    "NotFound",
+    "AlreadyExists",
+    "PermissionDenied",
+    "Unauthenticated",
+    "FailedPrecondition",
+    "Unimplemented",
+    "Internal",
+];
+/// What the library says before a code.
+const CODE: &str = "gRPC code: ";
+
+fn is_final(what: &str) -> bool {
+    what.split_once(CODE).is_some_and(|(_, code)| FINAL.iter().any(|last| code.starts_with(last)))
 }
 
 async fn within(
@@ -176,6 +243,21 @@ async fn within(
         Ok(Err(error)) => Err(error.to_string()),
         Err(_) => Err(format!("no answer within {} s", limit.as_secs_f64())),
     }
+}
+
+/// What the library says of a call that failed, without its own name and without saying it twice.
+fn plain(what: &str, limit: Duration) -> String {
+    let Some((_, code)) = what.split_once(CODE) else { return what.to_owned() };
+    if code.contains("Timeout expired") || code.starts_with("DeadlineExceeded") {
+        return format!("no answer within {} s", limit.as_secs_f64());
+    }
+    let mut parts: Vec<&str> = Vec::new();
+    for part in code.split(": ") {
+        if parts.last() != Some(&part) {
+            parts.push(part);
+        }
+    }
+    parts.join(": ")
 }
 
 /// Counts exports, and says when a collector stops and begins again to take them.
@@ -194,7 +276,7 @@ impl<'a> Voice<'a> {
     }
 
     fn heard(&mut self, result: Result<(), String>) {
-        let (signal, url) = (self.way.target.signal, &self.way.target.url);
+        let (signal, url) = (self.way.target.signal, self.way.target.shown());
         let (told, failure) = (signal.as_str(), self.way.note.failure());
         let Err(what) = result else {
             self.engine.exports().count(signal, ExportResult::Delivered);
@@ -210,7 +292,7 @@ impl<'a> Voice<'a> {
         };
         self.engine.exports().count(signal, ExportResult::Failed);
         if self.failures == 0 {
-            let what = failure.unwrap_or(what);
+            let what = failure.unwrap_or_else(|| plain(&what, self.way.target.timeout));
             tracing::warn!("{url} does not take {told}, and goes on being tried: {what}");
         }
         self.failures = self.failures.saturating_add(1);

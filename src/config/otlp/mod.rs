@@ -142,16 +142,28 @@ pub struct Target {
     pub compression: Compression,
     /// Roots that are trusted, instead of the system's.
     pub certificate: Option<PathBuf>,
-    /// The exporter's own certificate and its key.
-    pub client: Option<(PathBuf, PathBuf)>,
+    /// The exporter's own certificate.
+    pub client_certificate: Option<PathBuf>,
+    /// Its key.
+    pub client_key: Option<PathBuf>,
 }
 
 impl Target {
+    /// The URL for people: a query may hold a key.
+    #[must_use]
+    pub fn shown(&self) -> &str {
+        without_query(&self.url)
+    }
+
     /// Whether the connection is encrypted.
     #[must_use]
     pub fn is_tls(&self) -> bool {
         self.url.starts_with("https://")
     }
+}
+
+fn without_query(url: &str) -> &str {
+    url.split('?').next().unwrap_or_default()
 }
 
 const GENERAL: usize = 0;
@@ -188,7 +200,7 @@ impl Otlp {
         } else {
             (own.headers.clone(), own.headers_file.clone())
         };
-        let client = |way: &Way| way.client_certificate.clone().zip(way.client_key.clone());
+        let path = |of: fn(&Way) -> &Option<PathBuf>| of(own).clone().or_else(|| of(all).clone());
         Some(Target {
             signal,
             url,
@@ -197,8 +209,9 @@ impl Otlp {
             headers_file,
             timeout: own.timeout.or(all.timeout).unwrap_or(Duration::from_secs(10)),
             compression: own.compression.or(all.compression).unwrap_or(Compression::None),
-            certificate: own.certificate.clone().or_else(|| all.certificate.clone()),
-            client: client(own).or_else(|| client(all)),
+            certificate: path(|way| &way.certificate),
+            client_certificate: path(|way| &way.client_certificate),
+            client_key: path(|way| &way.client_key),
         })
     }
 
@@ -207,41 +220,57 @@ impl Otlp {
         Signal::ALL.iter().filter_map(|signal| self.target(*signal))
     }
 
-    /// Whether a configuration says something that cannot be meant.
+    /// Why nothing is sent although an endpoint is set: the key that says so, and its value.
+    #[must_use]
+    pub fn silenced(&self) -> Option<(&'static str, &'static str)> {
+        let [all, metrics, logs] = &self.ways;
+        let set = |ways: &[&Way]| ways.iter().any(|way| way.endpoint.is_some());
+        if !set(&[all, metrics, logs]) || self.targets().next().is_some() {
+            None
+        } else if self.disabled {
+            Some(("otlp.disabled", "true"))
+        } else if set(&[all, metrics]) {
+            Some(("otlp.metrics", "false"))
+        } else {
+            Some(("otlp.logs", "false"))
+        }
+    }
+
+    /// Whether a configuration says something that cannot be meant. What everybody's environment says may be
+    /// about other programs; what is said to this one is meant.
     pub(super) fn contradiction(config: &Config) -> Option<Contradiction> {
         let otlp = &config.otlp;
         let found = |keys, what: String| Some(Contradiction { keys, what });
-        for (way, keys) in otlp.ways.iter().zip(CLIENT_KEYS) {
-            if way.client_certificate.is_some() != way.client_key.is_some() {
-                return found(keys, format!("{} and {} need each other", keys[0], keys[1]));
-            }
-        }
+        let said = |key: &str| !matches!(config.origin(key), Origin::Default | Origin::Standard);
         let targets: Vec<Target> = otlp.targets().collect();
         for target in &targets {
-            if !target.is_tls() && (target.certificate.is_some() || target.client.is_some()) {
-                let what =
-                    format!("{} is not encrypted, and a certificate is given for it", target.url);
-                return found(["otlp.endpoint", "otlp.certificate"], what);
+            if let Some(wrong) = otlp.unusable(target, &targets, said) {
+                return Some(wrong);
             }
         }
-        // What everybody's environment says may be about other programs; what is said to this one is meant.
-        let said = |key: &&str| !matches!(config.origin(key), Origin::Default | Origin::Standard);
-        let orphan = |wanted: bool| {
-            [ALL, METRICS, LOGS, ONCE]
-                .into_iter()
-                .flatten()
-                .map(|row| row.key)
-                .filter(|_| wanted)
-                .find(said)
-        };
-        if let (false, Some(key)) = (otlp.disabled, orphan(targets.is_empty() && otlp.metrics)) {
+        if let Some((key, value)) = otlp.silenced() {
+            let endpoints = ["otlp.endpoint", "otlp.metrics_endpoint", "otlp.logs_endpoint"];
+            let meant = endpoints.into_iter().find(|endpoint| said(endpoint));
+            // Where OpenTelemetry's variables switch it off, that is told when the exporter starts.
+            let by_default = config.origin(key) == Origin::Default;
+            return meant.filter(|_| said(key) || by_default).and_then(|endpoint| {
+                found([endpoint, key], format!("nothing is sent while {key} is {value}"))
+            });
+        }
+        if otlp.disabled {
+            return None;
+        }
+        let rows = [ALL, METRICS, LOGS, ONCE].into_iter().flatten();
+        let orphan =
+            rows.map(|row| row.key).filter(|key| *key != "otlp.metrics").find(|key| said(key));
+        if let (true, Some(key)) = (targets.is_empty() && otlp.metrics, orphan) {
             return found(
                 [key, "otlp.endpoint"],
                 "nothing is sent without otlp.endpoint".to_owned(),
             );
         }
-        let logs = otlp.logs && said(&"otlp.logs");
-        if logs && !otlp.disabled && !targets.iter().any(|t| t.signal == Signal::Logs) {
+        let logs = otlp.logs && said("otlp.logs");
+        if logs && !targets.iter().any(|target| target.signal == Signal::Logs) {
             return found(
                 ["otlp.logs", "otlp.logs_endpoint"],
                 "nothing is sent without otlp.endpoint or otlp.logs_endpoint".to_owned(),
@@ -249,12 +278,47 @@ impl Otlp {
         }
         None
     }
+
+    /// What is wrong with the way to one collector.
+    fn unusable(
+        &self,
+        target: &Target,
+        targets: &[Target],
+        said: impl Fn(&str) -> bool,
+    ) -> Option<Contradiction> {
+        let way = match target.signal {
+            Signal::Metrics => OF_METRICS,
+            Signal::Logs => OF_LOGS,
+        };
+        let own = &self.ways[way];
+        let found = |keys, what: String| Some(Contradiction { keys, what });
+        if target.client_certificate.is_some() != target.client_key.is_some() {
+            let what = "otlp.client_certificate and otlp.client_key need each other".to_owned();
+            return found(["otlp.client_certificate", "otlp.client_key"], what);
+        }
+        let given = |way: &Way| way.certificate.is_some() || way.client_certificate.is_some();
+        // A general one may be there for another signal's collector.
+        let general = given(&self.ways[GENERAL])
+            && !targets.iter().any(Target::is_tls)
+            && (said("otlp.certificate") || said("otlp.client_certificate"));
+        if !target.is_tls() && (given(own) || general) {
+            let what =
+                format!("{} is not encrypted, and a certificate is given for it", target.shown());
+            return found(ENDPOINT_AND_CERTIFICATE[if given(own) { way } else { GENERAL }], what);
+        }
+        let late = target.signal == Signal::Metrics && target.timeout > self.interval;
+        if late && said("otlp.interval") && (said("otlp.timeout") || said("otlp.metrics_timeout")) {
+            let what = "an export may not take longer than otlp.interval".to_owned();
+            return found(["otlp.timeout", "otlp.interval"], what);
+        }
+        None
+    }
 }
 
-const CLIENT_KEYS: [[&str; 2]; 3] = [
-    ["otlp.client_certificate", "otlp.client_key"],
-    ["otlp.metrics_client_certificate", "otlp.metrics_client_key"],
-    ["otlp.logs_client_certificate", "otlp.logs_client_key"],
+const ENDPOINT_AND_CERTIFICATE: [[&str; 2]; 3] = [
+    ["otlp.endpoint", "otlp.certificate"],
+    ["otlp.metrics_endpoint", "otlp.metrics_certificate"],
+    ["otlp.logs_endpoint", "otlp.logs_certificate"],
 ];
 
 #[cfg(test)]

@@ -2,25 +2,46 @@
 
 use super::super::checks::{label_value, one};
 use super::super::table::number;
-use super::Secret;
+use super::{HIDDEN, Secret};
 use crate::units::Unit;
 use std::path::PathBuf;
 use std::time::Duration;
 
 pub(super) fn endpoint(values: &[String]) -> Result<String, String> {
     let url = one(values)?;
-    let wrong = || format!("expected http://HOST:PORT or https://HOST:PORT, found {url:?}");
+    // A password in a URL would be shown wherever the URL is, this message included.
+    let shown = if url.contains(['@', '?']) { String::new() } else { format!(", found {url:?}") };
+    let wrong = || format!("expected http://HOST:PORT or https://HOST:PORT{shown}");
+    if url.contains('@') {
+        let cure = "without user and password, which otlp.headers_file can send";
+        return Err(format!("expected http://HOST:PORT or https://HOST:PORT {cure}"));
+    }
     let rest = match url.split_once("://") {
         Some(("http" | "https", rest)) => rest,
         // gRPC's clients take a plain HOST:PORT too.
         None if url.contains(':') => url,
         _ => return Err(wrong()),
     };
-    // A password in a URL would be shown wherever the URL is.
-    if rest.is_empty() || rest.starts_with('/') || rest.contains(['@', ' ', '#']) {
+    if rest.is_empty() || rest.starts_with('/') || rest.contains([' ', '#']) {
+        return Err(wrong());
+    }
+    let authority = rest.split(['/', '?']).next().unwrap_or_default();
+    let port = authority.rsplit_once(':').filter(|(_, port)| !port.ends_with(']'));
+    if port.is_some_and(|(_, port)| port.parse::<u16>().is_err()) {
         return Err(wrong());
     }
     Ok(url.to_owned())
+}
+
+/// The endpoint of all signals, to which their paths are added.
+pub(super) fn base(values: &[String]) -> Result<String, String> {
+    let url = endpoint(values)?;
+    if url.contains('?') {
+        return Err(
+            "expected an address without a query: the path of each signal follows".to_owned()
+        );
+    }
+    Ok(url)
 }
 
 pub(super) fn named<T: Copy>(
@@ -53,20 +74,29 @@ pub(super) fn file(values: &[String]) -> Result<PathBuf, String> {
 const OURS: [&str; 6] =
     ["content-type", "content-encoding", "content-length", "host", "te", "transfer-encoding"];
 
-/// A header from `NAME=VALUE`. The value is in no message: it may be a password.
+/// A header from `NAME=VALUE`. No message has any of it that may be a password: who writes a colon as in
+/// HTTP has it before the first =.
 ///
 /// # Errors
 /// What was expected.
 pub fn header(text: &str) -> Result<(String, Secret), String> {
     let (name, value) =
         text.split_once('=').ok_or_else(|| "expected NAME=VALUE, found no =".to_owned())?;
+    if name.contains(':') {
+        return Err("expected NAME=VALUE, found NAME: VALUE".to_owned());
+    }
     let (name, value) = (name.trim().to_ascii_lowercase(), value.trim());
     let token = |c: char| c.is_ascii_alphanumeric() || "!#$%&'*+-.^_`|~".contains(c);
     if name.is_empty() || !name.chars().all(token) {
-        return Err(format!("expected letters, digits and - as a header's name, found {name:?}"));
+        return Err("expected letters, digits and - as a header's name, before the =".to_owned());
     }
     if OURS.contains(&name.as_str()) {
         return Err(format!("{name} is the exporter's own"));
+    }
+    if value == HIDDEN {
+        return Err(format!(
+            "expected the value of {name}, found what `config` shows in its place"
+        ));
     }
     if !value.chars().all(|c| c == ' ' || c.is_ascii_graphic()) {
         return Err(format!("expected printable ASCII as the value of {name}"));

@@ -3,19 +3,21 @@
 use super::super::checks::{flag, one};
 use super::super::table::{Row, Standard};
 use super::read::{
-    attribute, boolean, endpoint, exporters, file, headers, list, milliseconds, named, plain,
+    attribute, base, boolean, endpoint, exporters, file, headers, list, milliseconds, named, plain,
     seconds, time,
 };
-use super::{Compression, GENERAL, HIDDEN, OF_LOGS, OF_METRICS, Protocol, Temporality, Way};
+use super::{
+    Compression, GENERAL, HIDDEN, OF_LOGS, OF_METRICS, Protocol, Temporality, Way, without_query,
+};
 
 /// The settings of one way, in three sets.
 macro_rules! way {
-    ($(#[$doc:meta])* $table:ident, $way:ident, $infix:literal, $variable:literal, $of:literal, $endpoint:literal) => {
+    ($(#[$doc:meta])* $table:ident, $way:ident, $infix:literal, $variable:literal, $of:literal, $endpoint:literal, $read:ident) => {
         $(#[$doc])*
         pub(in crate::config) const $table: &[Row] = &[
             way!(row $way, $infix, $variable, "endpoint", "ENDPOINT", "URL", $endpoint, "http://collector:4318",
-                |w, values| { w.endpoint = Some(endpoint(values)?); Ok(()) },
-                |w| w.endpoint.iter().cloned().collect()),
+                |w, values| { w.endpoint = Some($read(values)?); Ok(()) },
+                |w| w.endpoint.iter().map(|url| without_query(url).to_owned()).collect()),
             way!(row $way, $infix, $variable, "protocol", "PROTOCOL", "NAME",
                 concat!("How ", $of, " travel: http/protobuf (the default) or grpc"), "grpc",
                 |w, values| { w.protocol = Some(named(values, Protocol::ALL, Protocol::as_str)?); Ok(()) },
@@ -26,7 +28,7 @@ macro_rules! way {
                 |w, values| { w.headers = headers(values)?; Ok(()) },
                 |w| w.headers.iter().map(|(name, _)| format!("{name}={HIDDEN}")).collect()),
             way!(own $way, $infix, "headers_file", "FILE",
-                concat!("A file with headers of ", $of, ", one NAME=VALUE a line"), "/etc/gb10-exporter/headers",
+                concat!("A file with headers of ", $of, ", one NAME=VALUE a line; read once, when the exporter starts"), "/etc/gb10-exporter/headers",
                 |w, values| { w.headers_file = Some(file(values)?); Ok(()) },
                 |w| w.headers_file.iter().map(|p| p.display().to_string()).collect()),
             way!(row $way, $infix, $variable, "timeout", "TIMEOUT", "TIME",
@@ -95,17 +97,20 @@ way!(
     /// For every signal.
     ALL, GENERAL, "", "", "metrics and log records",
     "Send metrics to this OpenTelemetry collector, at http://HOST:PORT/v1/metrics, and log records if otlp.logs is on. \
-     Nothing is sent without it"
+     Nothing is sent without it",
+    base
 );
 way!(
     /// For metrics alone.
     METRICS, OF_METRICS, "metrics_", "METRICS_", "metrics",
-    "Send metrics to exactly this URL, whatever otlp.endpoint is"
+    "Send metrics to exactly this URL, whatever otlp.endpoint is",
+    endpoint
 );
 way!(
     /// For log records alone.
     LOGS, OF_LOGS, "logs_", "LOGS_", "log records",
-    "Send log records to exactly this URL, whatever otlp.endpoint is"
+    "Send log records to exactly this URL, whatever otlp.endpoint is",
+    endpoint
 );
 
 /// What there is once.
