@@ -287,11 +287,59 @@ fn files_that_are_no_models_are_refused_at_once() {
         ("hf://meta-llama/Llama-3.1-8B", "is a remote address"),
         ("https://huggingface.co/meta-llama/Llama-3.1-8B", "is a remote address"),
         ("/dev/zero", "is neither a file nor a directory"),
+        ("http://a/\u{1b}[2J", "http://a/[2J is a remote address"),
     ] {
         let (code, out, err) = run(&["--model", model, "--available", "1GiB"]);
         assert_eq!((code, out.as_str()), (2, ""), "{model}: {err}");
         assert!(err.contains(says) && err.lines().count() == 1, "{model}: {err}");
     }
+}
+
+/// What a file leaves out or claims to be nothing is not taken for a small model.
+#[test]
+fn files_that_tell_nothing_are_no_small_models() {
+    let dir = tempfile::tempdir().unwrap();
+    model_directory(dir.path());
+    let index = dir.path().join("model.safetensors.index.json");
+    let weights = dir.path().join("model.safetensors");
+    let refused = |says: &str| {
+        let (code, out, err) =
+            run(&["--model", dir.path().to_str().unwrap(), "--available", "1GiB"]);
+        assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{says}: {err}");
+        assert!(err.contains(says) && err.len() < 500, "{says}: {err}");
+    };
+    for total in ["0", "18446744073709551615"] {
+        let text = format!(
+            r#"{{"metadata":{{"total_size":{total}}},"weight_map":{{"a":"b.safetensors"}}}}"#
+        );
+        fs::write(&index, text).unwrap();
+        refused(&format!("metadata.total_size: expected 1 to 1000000000000000, found {total}"));
+    }
+    fs::remove_file(&index).unwrap();
+    let header = |text: &str| {
+        fs::write(&weights, [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())
+            .unwrap();
+    };
+    header("{}");
+    refused("has no tensors in it");
+    header(&format!(r#"{{"{}":{{"data_offsets":[5,2]}}}}"#, "x".repeat(100_000)));
+    refused("xxx\" ends before it begins");
+    fs::remove_file(&weights).unwrap();
+    let config = dir.path().join("config.json");
+    let whole = fs::read_to_string(&config).unwrap();
+    for key in ["num_key_value_heads", "intermediate_size", "num_attention_heads"] {
+        let (begin, rest) = whole.split_once(&format!("\"{key}\":")).unwrap();
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        fs::write(&config, format!("{begin}\"{key}\":0{rest}")).unwrap();
+        refused(&format!("{key}: expected 1 or more, found 0"));
+    }
+    // A link that leads nowhere is a path, and no name that is not known.
+    std::os::unix::fs::symlink("round", dir.path().join("round")).unwrap();
+    let command = exporter().current_dir(dir.path()).args(["plan", "--model", "round"]).output();
+    let Output { status, stderr, .. } = command.unwrap();
+    let err = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{err}");
+    assert!(err.contains("round cannot be read: Too many levels of symbolic links"), "{err}");
 }
 
 fn model_directory(dir: &Path) {
