@@ -147,6 +147,7 @@ fn a_name_is_enough_and_what_is_assumed_is_said() {
     assert_eq!(code, 0);
     for part in [
         "Not said, so taken: --dtype bf16, --batch 1, --rank 16, --targets all",
+        "lora of qwen3-8b (8.19 billion parameters)\nVerdict: fits (by available memory, which torch goes by)",
         "8,190,735,360 x 2 (bf16)",
         "4,096 x 151,936 x 12",
         "Known combinations, nearest first",
@@ -427,6 +428,15 @@ fn what_is_left_comes_from_the_machine() {
     assert_eq!(idle["verdict"]["reader"], "available");
     let serving = on("spark-fe-llm-server");
     assert_eq!(serving["verdict"]["outcome"], "does_not_fit");
+    // The server is what is in the way.
+    assert_eq!(serving["without_others"]["outcome"], "fits");
+    assert_eq!(serving["budget"]["watched"], false);
+    let (_, out, err) = run(&[&job[..], &["--capture", &capture("spark-fe-llm-server")]].concat());
+    for part in ["Without the jobs that hold 97", "not known from one look", "One look cannot tell"]
+    {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(err.contains("one look cannot tell; ask a running exporter (--url)"), "{err}");
     // Page cache is in the way of those that go by free memory, and of nobody else.
     let full = on("spark-page-cache-2-full");
     assert_eq!(full["budget"]["free_bytes"].as_u64().unwrap() >> 30, 41);
@@ -459,7 +469,10 @@ fn a_running_exporter_is_asked() {
     exporter.wait_for_metrics("a frame", |metrics| metrics.contains("gb10_pool_available_bytes"));
     let url = format!("http://{}", exporter.address);
     let asked = document(&["--model", "llama-3.1-8b", "--url", &url]);
-    assert_eq!(asked["budget"]["of"], url);
+    assert_eq!(
+        (&asked["budget"]["of"], &asked["budget"]["watched"]),
+        (&url.clone().into(), &true.into())
+    );
     assert!(asked["budget"]["available_bytes"].as_u64().unwrap() > 100 << 30);
     let (code, _, err) = run(&["--model", "llama-3.1-8b", "--url", "http://127.0.0.1:1"]);
     assert_eq!(code, 2, "{err}");
@@ -495,4 +508,12 @@ fn a_share_that_is_too_small_is_refused_by_its_engine() {
     let half = of("50%");
     assert_eq!(half["verdict"]["outcome"], "fits");
     assert_eq!(half["alloc_bytes"].as_u64().unwrap() >> 20, 121 * 512);
+    // Starts took all memory at this share; the range of that is no plain yes, and a smaller share is.
+    let large = of("0.7");
+    assert_eq!(large["verdict"]["outcome"], "tight");
+    assert_eq!(bytes(&large, "start"), 0);
+    let ladder = large["ladder"].as_array().unwrap();
+    let share = ladder.iter().find(|rung| rung["rung"] == "smaller_share").unwrap();
+    assert_eq!(share["action"], "--utilization 0.65");
+    assert_eq!(share["alone"], "fits");
 }
