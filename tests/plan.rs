@@ -432,8 +432,12 @@ fn what_is_left_comes_from_the_machine() {
     assert_eq!(serving["without_others"]["outcome"], "fits");
     assert_eq!(serving["budget"]["watched"], false);
     let (_, out, err) = run(&[&job[..], &["--capture", &capture("spark-fe-llm-server")]].concat());
-    for part in ["Without the jobs that hold 97", "not known from one look", "One look cannot tell"]
-    {
+    for part in [
+        "Without the jobs that hold 97.90 GiB on the GPU it would fit",
+        "does not fit: stop what holds the memory",
+        "not known from one look",
+        "One look cannot tell",
+    ] {
         assert!(out.contains(part), "{part}: {out}");
     }
     assert!(err.contains("one look cannot tell; ask a running exporter (--url)"), "{err}");

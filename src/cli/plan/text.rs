@@ -214,11 +214,8 @@ fn verdict(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
         out.write_str(&wrapped("  ", 2, what))?;
     }
     if let Some((held, outcome)) = told.alone {
-        let what = format!(
-            "Without the jobs that hold {held} on the GPU it would be: {}. Stop them first, or plan for another time.",
-            words(outcome)
-        );
-        out.write_str(&wrapped("  ", 2, &what))?;
+        let what = without(held, outcome);
+        out.write_str(&wrapped("  ", 2, &format!("{what}.")))?;
     }
     Ok(())
 }
@@ -275,6 +272,15 @@ fn ladder(out: &mut String, told: &Told) -> fmt::Result {
     Ok(())
 }
 
+/// What it would be if others had given back what they hold.
+fn without(held: Bytes, outcome: Outcome) -> String {
+    let verdict = match outcome {
+        Outcome::Tight => "it would be tight",
+        _ => "it would fit",
+    };
+    format!("Without the jobs that hold {held} on the GPU {verdict}: stop them first")
+}
+
 /// The end of the sheet, which stands last in a terminal: what to do first.
 fn first_step(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
     let whole = told.verdicts.whole();
@@ -284,6 +290,9 @@ fn first_step(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
     let together = rungs.find(|(rung, _)| fits(rung.together));
     let what = match (whole, alone, together) {
         (Outcome::Fits, ..) => "none of these is needed".to_owned(),
+        _ if told.alone.is_some_and(|(_, outcome)| outcome == Outcome::Fits) => {
+            "stop what holds the memory first (above), then look again".to_owned()
+        }
         (Outcome::Unknown, ..) => "what is left is not known".to_owned(),
         (_, Some((rung, n)), _) => {
             format!(
@@ -294,7 +303,7 @@ fn first_step(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
         }
         (_, None, Some((rung, n))) => {
             format!(
-                "steps 1 to {n} together make it {}",
+                "what helps of steps 1 to {n} together makes it {}",
                 words(rung.together).replace("fits", "fit")
             )
         }

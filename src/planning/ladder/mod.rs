@@ -157,7 +157,10 @@ impl Climb<'_> {
         let alone = self.whole(self.plan, &after);
         let helps = self.reader == Reader::Free && gain > Bytes(0) && self.budget.free.is_ok();
         let remark = match (self.budget.flushable, self.reader) {
-            (Err(reason), _) => format!("what a flush returns is not known ({})", reason.as_str()),
+            (Err(reason), _) => {
+                let why = reason.as_str().replace('_', " ");
+                format!("what a flush returns is not known ({why})")
+            }
             (Ok(_), Reader::Available) => {
                 "what is available counts it already; it spares engines and drivers that go by free memory, and the taking back under load".to_owned()
             }
