@@ -2,6 +2,7 @@
 # Pictures of what a person sees: the landing page and the terminal views, into target/pictures; the two of
 # the README, and the dashboards where PREVIEW names a program that draws them, into docs/pictures.
 # Needs chromium; it draws the terminal's colours through aha, which it fetches.
+# With arguments only terminal views whose names begin with one of them: tests/pictures.sh plan preflight.
 set -eu
 cd "$(dirname "$0")/.."
 for program in chromium script curl; do
@@ -14,8 +15,11 @@ tests/tools.sh aha aha
 cargo build --release
 binary=$PWD/target/release/gb10-exporter
 work=$(mktemp -d)
-trap 'kill $server 2>/dev/null || true; rm -rf "$work"' EXIT
+trap 'kill $server $replayed 2>/dev/null || true; rm -rf "$work"' EXIT
 pictures=$PWD/target/pictures
+only=$*
+server=
+replayed=
 mkdir -p docs/pictures "$pictures"
 
 # shot NAME URL WIDTH HEIGHT
@@ -28,8 +32,18 @@ shot() {
     }
 }
 
+# wanted NAME: whether it is to be drawn.
+wanted() {
+    [ -n "$only" ] || return 0
+    for begin in $only; do
+        case $1 in "$begin"*) return 0 ;; esac
+    done
+    return 1
+}
+
 # terminal NAME HEIGHT ARGUMENTS...: the view as a terminal shows it.
 terminal() {
+    wanted "$1" || return 0
     name=$1
     height=$2
     shift 2
@@ -42,13 +56,47 @@ terminal() {
     shot "$name" "file://$work/$name.html" 1160 "$height"
 }
 
+# address LOG: where a program listens, by what it logs.
+address() {
+    for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
+        found=$(sed -n 's/.*listening on \(http:.*\)metrics.*/\1/p' "$1" 2>/dev/null || true)
+        [ -z "$found" ] || break
+        sleep 0.2
+    done
+    echo "$found"
+}
+
+# asked NAME HEIGHT SCENARIO SPEED ARGUMENTS...: asks an exporter that replays a scenario, nine seconds in.
+asked() {
+    wanted "$1" || return 0
+    "$binary" replay "tests/scenarios/$3" --serve --speed "$4" --web.listen-address 127.0.0.1:0 2>"$work/replay.log" &
+    replayed=$!
+    replay_url=$(address "$work/replay.log")
+    sleep 9
+    name=$1
+    height=$2
+    shift 4
+    terminal "$name" "$height" "$@" --url "$replay_url"
+    kill "$replayed"
+    replayed=
+}
+
+idle=tests/captures/gb10-580.126.09-idle.txt
+# A name and "LoRA, 4k" is all that most people say.
+terminal plan-name 1660 plan --model llama-3.1-8b --method lora --seq 4k --capture "$idle"
+terminal plan-too-large 1720 plan --model llama-3.1-70b --method lora --batch 4 --seq 4k --capture "$idle"
+terminal plan-tight 1560 plan --model gpt-oss-120b --method inference --dtype mxfp4 --engine vllm --utilization 0.8 --capture "$idle"
+terminal plan-beside-server 1780 plan --model qwen3-8b --method full --capture tests/captures/spark-fe-llm-server.txt
+terminal preflight-ready 520 preflight --need 48GiB --capture "$idle"
+terminal preflight-blocked 640 preflight --need 48GiB --capture tests/captures/spark-fe-llm-server.txt
+asked preflight-ready-watched 560 idle-day.txt 60 preflight --model llama-3.1-8b --seq 4k
+asked preflight-blocked-watched 640 engine-left-behind.txt 40 preflight --need 48GiB
+terminal flush-dry-run 160 flush --dry-run --compact
+[ -z "$only" ] || { ls -l "$pictures"; exit 0; }
+
 "$binary" --capture tests/captures/spark-fe-llm-server.txt --web.listen-address 127.0.0.1:0 2>"$work/log" &
 server=$!
-for _ in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 19 20; do
-    url=$(sed -n 's/.*listening on \(http:.*\)metrics.*/\1/p' "$work/log")
-    [ -n "$url" ] && break
-    sleep 0.2
-done
+url=$(address "$work/log")
 sleep 3
 shot page "$url" 1000 1250
 terminal status 930 status --capture tests/captures/spark-fe-llm-server.txt

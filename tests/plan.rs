@@ -147,6 +147,7 @@ fn a_name_is_enough_and_what_is_assumed_is_said() {
     assert_eq!(code, 0);
     for part in [
         "Not said, so taken: --dtype bf16, --batch 1, --rank 16, --targets all",
+        "lora of qwen3-8b (8.19 billion parameters)\nVerdict: fits (by available memory, which torch goes by)",
         "8,190,735,360 x 2 (bf16)",
         "4,096 x 151,936 x 12",
         "Known combinations, nearest first",
@@ -287,11 +288,59 @@ fn files_that_are_no_models_are_refused_at_once() {
         ("hf://meta-llama/Llama-3.1-8B", "is a remote address"),
         ("https://huggingface.co/meta-llama/Llama-3.1-8B", "is a remote address"),
         ("/dev/zero", "is neither a file nor a directory"),
+        ("http://a/\u{1b}[2J", "http://a/[2J is a remote address"),
     ] {
         let (code, out, err) = run(&["--model", model, "--available", "1GiB"]);
         assert_eq!((code, out.as_str()), (2, ""), "{model}: {err}");
         assert!(err.contains(says) && err.lines().count() == 1, "{model}: {err}");
     }
+}
+
+/// What a file leaves out or claims to be nothing is not taken for a small model.
+#[test]
+fn files_that_tell_nothing_are_no_small_models() {
+    let dir = tempfile::tempdir().unwrap();
+    model_directory(dir.path());
+    let index = dir.path().join("model.safetensors.index.json");
+    let weights = dir.path().join("model.safetensors");
+    let refused = |says: &str| {
+        let (code, out, err) =
+            run(&["--model", dir.path().to_str().unwrap(), "--available", "1GiB"]);
+        assert_eq!((code, out.as_str(), err.lines().count()), (2, "", 1), "{says}: {err}");
+        assert!(err.contains(says) && err.len() < 500, "{says}: {err}");
+    };
+    for total in ["0", "18446744073709551615"] {
+        let text = format!(
+            r#"{{"metadata":{{"total_size":{total}}},"weight_map":{{"a":"b.safetensors"}}}}"#
+        );
+        fs::write(&index, text).unwrap();
+        refused(&format!("metadata.total_size: expected 1 to 1000000000000000, found {total}"));
+    }
+    fs::remove_file(&index).unwrap();
+    let header = |text: &str| {
+        fs::write(&weights, [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat())
+            .unwrap();
+    };
+    header("{}");
+    refused("has no tensors in it");
+    header(&format!(r#"{{"{}":{{"data_offsets":[5,2]}}}}"#, "x".repeat(100_000)));
+    refused("xxx\" ends before it begins");
+    fs::remove_file(&weights).unwrap();
+    let config = dir.path().join("config.json");
+    let whole = fs::read_to_string(&config).unwrap();
+    for key in ["num_key_value_heads", "intermediate_size", "num_attention_heads"] {
+        let (begin, rest) = whole.split_once(&format!("\"{key}\":")).unwrap();
+        let rest = rest.trim_start_matches(|c: char| c.is_ascii_digit());
+        fs::write(&config, format!("{begin}\"{key}\":0{rest}")).unwrap();
+        refused(&format!("{key}: expected 1 or more, found 0"));
+    }
+    // A link that leads nowhere is a path, and no name that is not known.
+    std::os::unix::fs::symlink("round", dir.path().join("round")).unwrap();
+    let command = exporter().current_dir(dir.path()).args(["plan", "--model", "round"]).output();
+    let Output { status, stderr, .. } = command.unwrap();
+    let err = String::from_utf8(stderr).unwrap();
+    assert_eq!(status.code(), Some(2), "{err}");
+    assert!(err.contains("round cannot be read: Too many levels of symbolic links"), "{err}");
 }
 
 fn model_directory(dir: &Path) {
@@ -379,6 +428,19 @@ fn what_is_left_comes_from_the_machine() {
     assert_eq!(idle["verdict"]["reader"], "available");
     let serving = on("spark-fe-llm-server");
     assert_eq!(serving["verdict"]["outcome"], "does_not_fit");
+    // The server is what is in the way.
+    assert_eq!(serving["without_others"]["outcome"], "fits");
+    assert_eq!(serving["budget"]["watched"], false);
+    let (_, out, err) = run(&[&job[..], &["--capture", &capture("spark-fe-llm-server")]].concat());
+    for part in [
+        "Without the jobs that hold 97.90 GiB on the GPU it would fit",
+        "does not fit: stop what holds the memory",
+        "not known from one look",
+        "One look cannot tell",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    assert!(err.contains("one look cannot tell; ask a running exporter (--url)"), "{err}");
     // Page cache is in the way of those that go by free memory, and of nobody else.
     let full = on("spark-page-cache-2-full");
     assert_eq!(full["budget"]["free_bytes"].as_u64().unwrap() >> 30, 41);
@@ -411,7 +473,10 @@ fn a_running_exporter_is_asked() {
     exporter.wait_for_metrics("a frame", |metrics| metrics.contains("gb10_pool_available_bytes"));
     let url = format!("http://{}", exporter.address);
     let asked = document(&["--model", "llama-3.1-8b", "--url", &url]);
-    assert_eq!(asked["budget"]["of"], url);
+    assert_eq!(
+        (&asked["budget"]["of"], &asked["budget"]["watched"]),
+        (&url.clone().into(), &true.into())
+    );
     assert!(asked["budget"]["available_bytes"].as_u64().unwrap() > 100 << 30);
     let (code, _, err) = run(&["--model", "llama-3.1-8b", "--url", "http://127.0.0.1:1"]);
     assert_eq!(code, 2, "{err}");
@@ -447,4 +512,12 @@ fn a_share_that_is_too_small_is_refused_by_its_engine() {
     let half = of("50%");
     assert_eq!(half["verdict"]["outcome"], "fits");
     assert_eq!(half["alloc_bytes"].as_u64().unwrap() >> 20, 121 * 512);
+    // Starts took all memory at this share; the range of that is no plain yes, and a smaller share is.
+    let large = of("0.7");
+    assert_eq!(large["verdict"]["outcome"], "tight");
+    assert_eq!(bytes(&large, "start"), 0);
+    let ladder = large["ladder"].as_array().unwrap();
+    let share = ladder.iter().find(|rung| rung["rung"] == "smaller_share").unwrap();
+    assert_eq!(share["action"], "--utilization 0.65");
+    assert_eq!(share["alone"], "fits");
 }

@@ -1,8 +1,43 @@
-//! Lines for a terminal: none wider than a hundred columns.
+//! Lines for a terminal: none wider than a hundred columns, and what matters in colour.
+
+use std::io::{self, IsTerminal};
 
 const WIDTH: usize = 100;
 /// A space at which no line ends: between an option and its value.
 pub(super) const TIED: char = '\u{a0}';
+
+/// What a word means at a glance. The word is always there, too; parts of the pool have other colours, which mean
+/// nothing but which part it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Tone {
+    /// As it should be.
+    Good,
+    /// It can be, with less to spare.
+    Near,
+    /// Not.
+    Bad,
+    /// Not to be told.
+    Unknown,
+}
+
+impl Tone {
+    /// The text in its colour, where a terminal shows it.
+    pub(super) fn paint(self, text: &str, colour: bool) -> String {
+        let code = match self {
+            _ if !colour => return text.to_owned(),
+            Self::Good => "1;32",
+            Self::Near => "1;33",
+            Self::Bad => "1;31",
+            Self::Unknown => "2",
+        };
+        format!("\x1b[{code}m{text}\x1b[0m")
+    }
+}
+
+/// Whether standard output goes to a terminal that is to have colours.
+pub(super) fn colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none()
+}
 
 /// A text behind its head. Further lines are indented; a word that is longer than a line is left whole.
 pub(super) fn wrapped(head: &str, indent: usize, text: &str) -> String {
@@ -30,6 +65,12 @@ pub(super) fn wrapped(head: &str, indent: usize, text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn colours_are_for_terminals() {
+        assert_eq!(Tone::Bad.paint("no", false), "no");
+        assert_eq!(Tone::Bad.paint("no", true), "\x1b[1;31mno\x1b[0m");
+    }
 
     #[test]
     fn lines_end_before_a_hundred_columns_and_not_within_an_option() {

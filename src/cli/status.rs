@@ -1,5 +1,6 @@
 //! `status`: how the machine stands, for a person.
 
+use super::columns::colour;
 use super::settings::Given;
 use super::{StatusArgs, VERSION, print};
 use crate::client;
@@ -9,7 +10,6 @@ use crate::engine::{Engine, Options, Settings};
 use crate::export::status::{FORMAT, Status};
 use crate::export::terminal;
 use anyhow::{Context, bail};
-use std::io::IsTerminal;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -27,8 +27,7 @@ pub(super) fn run(args: &StatusArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print(&status.to_json())?;
     } else {
-        let colour = std::io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none();
-        print(terminal::render(&status, colour).as_bytes())?;
+        print(terminal::render(&status, colour()).as_bytes())?;
     }
     Ok(ExitCode::SUCCESS)
 }

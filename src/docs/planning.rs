@@ -2,11 +2,11 @@
 
 use super::GENERATED;
 use crate::planning::choice::{Dtype, Engine, Loader, Loss, Method, Optimizer};
-use crate::planning::compare::{Held, errors, held};
+use crate::planning::compare::{Held, errors, held, judged, wrong};
 use crate::planning::plan::TermId;
-use crate::planning::rows::{ROWS, Row, Told};
+use crate::planning::rows::{Known, ROWS, Row, Told};
 use crate::planning::shapes::NAMED;
-use crate::planning::verdict::{Budget, Outcome, verdicts};
+use crate::planning::verdict::Budget;
 use crate::thresholds::Thresholds;
 use crate::units::Bytes;
 use std::fmt::Write;
@@ -58,8 +58,9 @@ const LIMITS: &str = "\
 - Fused kernels (Liger, Unsloth) save about 8 + 2f a layer beside the logits; that is derived and not counted.
 - A full fine-tune by preference, images, and heads for further tokens beside the weights that they bring.
 - An engine that stays beside a trainer (GRPO with vLLM colocated): plan the two apart.
-- What an engine tries out when it starts. Some failed far beyond their share, see A33.
-- Contiguity: drivers found no memory with tens of GiB available (A37). `plan` warns of it where the machine tells it, and cannot
+- What vLLM tries out while it starts. Its share does not bound it: most starts took nothing beyond it, two took all memory there was
+  (A33, A37). So a plan with a share carries that as a range, and such a plan is tight at most where the range would not fit.
+- Contiguity: drivers found no memory while GiB were free in small blocks. `plan` warns of it where the machine tells it, and cannot
   count it.
 - Checkpointing that takes no effect, as with models that bring code of their own. Watch the first steps.
 - A limit of a control group: it does not bind the GPU's memory.
@@ -76,7 +77,7 @@ pub fn planning() -> String {
     shapes(&mut out);
     let held = held(POOL, &t);
     measured(&mut out, &held);
-    judged(&mut out, &held, &t);
+    verdicts(&mut out, &t);
     let _ = write!(out, "\n{LIMITS}");
     out
 }
@@ -122,20 +123,24 @@ fn words(out: &mut String) {
 fn shapes(out: &mut String) {
     let _ = write!(
         out,
-        "\n## Models by name\n\nShapes are those of config.json of the repository on Hugging Face.\n\n\
-         | name | parameters | layers | hidden | vocabulary | repository |\n| --- | --- | --- | --- | --- | --- |\n"
+        "\n## Models by name\n\nShapes are those of config.json of the repository on Hugging Face. Each was compared: with a public copy \
+         elsewhere, or by the parameters that it adds up to, which are within a thousandth of the published number. Layers for further tokens \
+         are left out, for trainers do not load them, and engines only where they are told to: the files of `glm-4.5-air` have \
+         110468824832 parameters with them.\n\n\
+         | name | parameters | layers | hidden | vocabulary | repository | compared with |\n| --- | --- | --- | --- | --- | --- | --- |\n"
     );
     for named in NAMED {
         let shape = named.shape();
         let _ = writeln!(
             out,
-            "| `{}` | {} | {} | {} | {} | {} |",
+            "| `{}` | {} | {} | {} | {} | {} | {} |",
             named.name,
             named.published,
             shape.depth(),
             shape.hidden,
             shape.vocab,
-            named.source
+            named.source,
+            named.seen.unwrap_or("its parameters")
         );
     }
 }
@@ -180,30 +185,35 @@ fn measured(out: &mut String, held: &[(&'static Row, Held)]) {
     }
 }
 
-fn judged(out: &mut String, held: &[(&'static Row, Held)], t: &Thresholds) {
+fn verdicts(out: &mut String, t: &Thresholds) {
     let _ = write!(
         out,
-        "\n## Verdicts on them\n\nOn a pool of {POOL} with {IDLE} available, which an idle box has.\n\n\
-         | row | what happened | of the pool | verdict |\n| --- | --- | --- | --- |\n"
+        "\n## Verdicts on them\n\nOn a pool of {POOL} with {IDLE} available, which an idle box has. Every published row is here: it ran, and must not be \
+         judged as too large; or it did not fit, and must be judged so; or it says nothing of the size of its job, and why.\n\n\
+         | row | what was run | what happened | of the pool | verdict |\n| --- | --- | --- | --- | --- |\n"
     );
     let budget = Budget { size: Ok(POOL), ..Budget::given(IDLE) };
-    for (row, held) in held {
-        let reader = crate::model::pool::Reader::Available;
-        let whole = verdicts(&held.estimate, reader, &budget, t).whole();
-        let happened = if row.fits { "ran" } else { "did not fit" };
-        let wrong = (whole == Outcome::DoesNotFit) == row.fits;
-        let mark = if wrong { " (WRONG)" } else { "" };
-        let _ = writeln!(
-            out,
-            "| {} | {happened} | {} | {}{mark} |",
-            row.id,
-            held.estimate.pool.max(held.estimate.load.pool),
-            whole.as_str()
-        );
-    }
-    for row in ROWS.iter().filter(|row| row.plan().is_none() && !row.fits) {
-        if let Told::Part(why) = row.told {
-            let _ = writeln!(out, "| {} {} | did not run | | none: {why} |", row.id, row.what);
-        }
+    let mut rows: Vec<&Row> = ROWS.iter().collect();
+    rows.sort_by_key(|row| row.id);
+    for row in rows {
+        let happened = match row.known {
+            Known::Ran => "ran".to_owned(),
+            Known::DidNotFit => "did not fit".to_owned(),
+            Known::Nothing(why) => format!("nothing of its size: {why}"),
+        };
+        let (takes, verdict) = match judged(row, POOL, &budget, t) {
+            Some(one) => {
+                let upper = if one.pool_high > one.pool {
+                    format!(" to {}", one.pool_high)
+                } else {
+                    String::new()
+                };
+                let by = if one.estimated { "" } else { " as measured" };
+                let mark = if wrong(row, one.outcome) { " (WRONG)" } else { "" };
+                (format!("{}{upper}{by}", one.pool), format!("{}{mark}", one.outcome.as_str()))
+            }
+            None => (String::new(), "none".to_owned()),
+        };
+        let _ = writeln!(out, "| {} | {} | {happened} | {takes} | {verdict} |", row.id, row.what);
     }
 }

@@ -356,7 +356,7 @@ fn activations(plan: &Plan) -> (Vec<Term>, Vec<Term>) {
     let u = product(&[plan.tokens(), plan.shape.hidden]);
     let depth = plan.shape.depth();
     let sizes = format!(
-        "{depth} layers x {} (u = {} tokens x {})",
+        "{depth} layers x {} (u = {} x {})",
         grouped(u),
         grouped(plan.tokens()),
         grouped(plan.shape.hidden)
@@ -397,7 +397,7 @@ fn recomputed(plan: &Plan, u: u64) -> Vec<Term> {
     let mut transient = Term::new(
         TermId::Transient,
         bytes,
-        &format!("({}) x u, the layer that is computed anew", coefficient.formula),
+        &format!("({}) x u, one layer recomputed", coefficient.formula),
         format!("{}: {} x {}", coefficient.inputs, shown(coefficient.bytes), grouped(u)),
     );
     if plan.shape.experts() {

@@ -184,6 +184,8 @@ states! {
         Working = "working",
         /// What an engine takes of the pool by its share, over all of the above.
         Share = "share",
+        /// What an engine may take beyond its share while it starts.
+        Start = "start",
     }
 }
 

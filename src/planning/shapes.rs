@@ -10,6 +10,9 @@ pub struct Named {
     pub source: &'static str,
     /// All parameters, as published.
     pub published: u64,
+    /// Where else its shape is published and was compared with. Without one it is its number of parameters that
+    /// says whether the shape is right.
+    pub seen: Option<&'static str>,
     /// Whether that number is an input, because the model has parts that its shape does not tell.
     pub told: bool,
     shape: fn() -> Shape,
@@ -155,15 +158,25 @@ fn gpt2_medium() -> Shape {
 
 /// Declares the table.
 macro_rules! named {
-    ($( $name:literal, $published:literal $(, $told:ident)?, $source:literal, $shape:expr; )+) => {
+    ($( $name:literal, $published:literal $(+ $told:ident)? $(@ $seen:literal)?, $source:literal, $shape:expr; )+) => {
         /// Every model that is known by name.
         pub const NAMED: &[Named] = &[$( Named {
             name: $name,
             source: $source,
             published: $published,
+            seen: seen!($($seen)?),
             told: told!($($told)?),
             shape: || $shape,
         }, )+];
+    };
+}
+
+macro_rules! seen {
+    () => {
+        None
+    };
+    ($seen:literal) => {
+        Some($seen)
     };
 }
 
@@ -214,16 +227,16 @@ named! {
     "qwen3-32b", 32_762_123_264, "Qwen/Qwen3-32B",
         Dense(64, 5120, 25_600, 64, 8, 128, 151_936).shape(false, qk_norm);
     "qwen3-30b-a3b", 30_532_122_624, "Qwen/Qwen3-30B-A3B", qwen3_moe();
-    "qwen3.8-27b", 28_294_494_304, told, "Qwen/Qwen3.8-27B", qwen38();
-    "gemma-3-12b", 12_187_325_040, told, "google/gemma-3-12b-it",
+    "qwen3.8-27b", 28_294_494_304 + told @ "the published vectors", "Qwen/Qwen3.8-27B", qwen38();
+    "gemma-3-12b", 12_187_325_040 + told @ "AI-Hypercomputer/maxtext", "google/gemma-3-12b-it",
         gemma3(8, 40, 3840, 15_360, 16, 256);
-    "gemma-3-27b", 27_432_406_640, told, "google/gemma-3-27b-it",
+    "gemma-3-27b", 27_432_406_640 + told @ "AI-Hypercomputer/maxtext", "google/gemma-3-27b-it",
         gemma3(10, 52, 5376, 21_504, 32, 128);
-    "gpt2-medium", 354_823_168, told, "openai-community/gpt2-medium", gpt2_medium();
-    "gpt-oss-20b", 20_914_757_184, told, "openai/gpt-oss-20b", gpt_oss(24, 32);
-    "gpt-oss-120b", 116_829_156_672, told, "openai/gpt-oss-120b", gpt_oss(36, 128);
-    "glm-4.5-air", 106_852_251_264, "zai-org/GLM-4.5-Air", glm_air();
-    "nemotron-3-nano-30b-a3b", 31_577_937_344, "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", nemotron_nano();
+    "gpt2-medium", 354_823_168 + told @ "karpathy/nanoGPT", "openai-community/gpt2-medium", gpt2_medium();
+    "gpt-oss-20b", 20_914_757_184 + told @ "AI-Hypercomputer/maxtext", "openai/gpt-oss-20b", gpt_oss(24, 32);
+    "gpt-oss-120b", 116_829_156_672 + told @ "AI-Hypercomputer/maxtext", "openai/gpt-oss-120b", gpt_oss(36, 128);
+    "glm-4.5-air", 106_852_251_264 @ "vllm-project/vime", "zai-org/GLM-4.5-Air", glm_air();
+    "nemotron-3-nano-30b-a3b", 31_577_937_344 @ "jax-ml/jax-llm-examples", "nvidia/NVIDIA-Nemotron-3-Nano-30B-A3B-BF16", nemotron_nano();
     "deepseek-v3", 671_026_419_200, "deepseek-ai/DeepSeek-V3", deepseek_v3();
 }
 
@@ -286,6 +299,12 @@ mod tests {
             let counted = parameters(&Shape { parameters: None, ..named.shape() }).all;
             let off = counted.abs_diff(named.published);
             if named.told {
+                // The number cannot tell whether the shape is right.
+                assert!(
+                    named.seen.is_some(),
+                    "{}: its shape was compared with nothing",
+                    named.name
+                );
                 // Vision towers, heads for further tokens, biases.
                 assert!(off * 100 < named.published * 6, "{}: {counted}", named.name);
             } else {

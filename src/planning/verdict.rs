@@ -62,6 +62,18 @@ impl Budget {
         reading.map(|bytes| bytes.less(claimed))
     }
 
+    /// The same when others have given back what they hold, and have no claims any more.
+    #[must_use]
+    pub fn with_back(&self, held: Bytes) -> Self {
+        let more = |reading: Reading<Bytes>| reading.map(|bytes| bytes.plus(held));
+        Self {
+            available: more(self.available),
+            free: more(self.free),
+            claimed: [Ok(Bytes(0)); Reader::ALL.len()],
+            ..*self
+        }
+    }
+
     /// The page cache that is in the way of one who needs so much: more than a share of it, where what is free
     /// does not do.
     #[must_use]

@@ -6,6 +6,7 @@
 mod files;
 mod glob;
 
+use super::columns::wrapped;
 use super::plan::usage;
 use super::settings::Given;
 use super::{log, print, status};
@@ -176,17 +177,15 @@ fn plan(args: &FlushArgs, before: &Status, jobs: &[String]) -> String {
         2 => "reclaimable kernel objects",
         _ => "page cache and reclaimable kernel objects",
     };
-    let _ = writeln!(
-        out,
-        "Would write what is dirty to its disks, then drop {what} (level {}).",
-        args.level
-    );
+    let first =
+        format!("Would write dirty pages to disk, then drop {what} (level {}).", args.level);
+    out.push_str(&wrapped("", 2, &first));
     if args.compact {
         let _ = writeln!(out, "Would then let the kernel put free memory together.");
     }
     let _ = writeln!(out, "A full flush returns {flushable} at the least.");
     for job in jobs {
-        let _ = writeln!(out, "Would ask first: {job}.");
+        out.push_str(&wrapped("Would ask first: ", 2, &format!("{job}.")));
     }
     let _ = writeln!(out, "As root: {}", command(args));
     out

@@ -36,6 +36,8 @@ pub(in crate::cli) struct Left {
     pub(in crate::cli) budget: Budget,
     /// Of which machine.
     pub(in crate::cli) of: String,
+    /// Whether it was watched for a while. One look cannot tell what others may still take.
+    pub(in crate::cli) watched: bool,
     /// All that is known of it, unless it was given in figures.
     pub(in crate::cli) status: Option<Status>,
 }
@@ -49,11 +51,6 @@ impl PoolArgs {
     /// Whether it is this machine.
     pub(in crate::cli) const fn is_here(&self) -> bool {
         self.is_machine() && self.url.is_none() && !self.given.is_capture()
-    }
-
-    /// Whether a running exporter is asked, which has watched for a while.
-    pub(in crate::cli) const fn is_watched(&self) -> bool {
-        self.url.is_some()
     }
 
     /// Its settings.
@@ -78,7 +75,7 @@ impl PoolArgs {
                     .map_or(Err(Missing::NotPresent), |free| Ok(available.less(free))),
                 ..Budget::given(available)
             };
-            return Ok(Left { budget, of: "as given".to_owned(), status: None });
+            return Ok(Left { budget, of: "as given".to_owned(), watched: false, status: None });
         }
         let (status, of) = match &self.url {
             Some(url) => (status::fetch(url)?, url.clone()),
@@ -87,7 +84,7 @@ impl PoolArgs {
             }
             None => (status::read_here(&self.given)?, "this machine".to_owned()),
         };
-        Ok(Left { budget: budget(&status), of, status: Some(status) })
+        Ok(Left { budget: budget(&status), of, watched: self.url.is_some(), status: Some(status) })
     }
 }
 

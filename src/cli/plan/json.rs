@@ -6,6 +6,7 @@ use crate::model::reading::Reading;
 use crate::planning::choice::Loss;
 use crate::planning::linears::parameters;
 use crate::planning::plan::{Plan, Term};
+use crate::planning::rows::Known;
 use crate::planning::verdict::Outcome;
 use crate::units::Bytes;
 use serde_json::{Value, json};
@@ -41,6 +42,10 @@ pub(super) fn document(told: &Told) -> Value {
         },
         "budget": budget(told),
         "verdict": verdict(told),
+        "without_others": told.alone.map(|(held, outcome)| json!({
+            "held_bytes": held.0,
+            "outcome": outcome.as_str(),
+        })),
         "anchors": anchors(told),
         "ladder": ladder(told),
         "notes": told.job.notes.iter().chain(&e.notes).collect::<Vec<_>>(),
@@ -112,6 +117,7 @@ fn budget(told: &Told) -> Value {
     let budget = &told.left.budget;
     json!({
         "of": told.left.of,
+        "watched": told.left.watched,
         "size_bytes": figure(budget.size),
         "available_bytes": figure(budget.available),
         "free_bytes": figure(budget.free),
@@ -141,6 +147,15 @@ fn verdict(told: &Told) -> Value {
     })
 }
 
+/// Whether it fits, if it says so.
+const fn fits(known: Known) -> Option<bool> {
+    match known {
+        Known::Ran => Some(true),
+        Known::DidNotFit => Some(false),
+        Known::Nothing(_) => None,
+    }
+}
+
 fn anchors(told: &Told) -> Value {
     let each = told.anchors.iter().map(|anchor| {
         json!({
@@ -150,7 +165,7 @@ fn anchors(told: &Told) -> Value {
             "source": anchor.source,
             "measured_bytes": anchor.measured.map(|bytes| bytes.0),
             "estimated_bytes": anchor.estimated.map(|bytes| bytes.0),
-            "fits": anchor.fits,
+            "fits": fits(anchor.known),
             "near": anchor.near,
             "ratio": anchor.ratio.map(|share| share.0),
             "far_off": anchor.far,

@@ -8,6 +8,7 @@ mod text;
 pub(super) use budget::{Left, PoolArgs, reading};
 pub(super) use options::{Job, JobArgs, PlanError, size};
 
+use super::columns::colour;
 use super::{USAGE, print};
 use crate::model::sharing::Sharing;
 use crate::planning::compare::{Anchor, anchors};
@@ -16,6 +17,7 @@ use crate::planning::ladder::{Rung, ladder};
 use crate::planning::plan::Estimate;
 use crate::planning::verdict::{Outcome, Verdicts, verdicts};
 use crate::thresholds::Thresholds;
+use crate::units::Bytes;
 use anyhow::bail;
 use clap::Args;
 use std::io::{self, Write};
@@ -41,6 +43,8 @@ struct Told {
     estimate: Estimate,
     left: Left,
     verdicts: Verdicts,
+    /// What others hold on the GPU and the verdict without them, where that is a better one.
+    alone: Option<(Bytes, Outcome)>,
     anchors: Vec<Anchor>,
     ladder: Vec<Rung>,
     warnings: Vec<String>,
@@ -58,7 +62,7 @@ pub(super) fn run(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     if args.json {
         print(format!("{:#}\n", json::document(&told)).as_bytes())?;
     } else {
-        print(text::worksheet(&told).as_bytes())?;
+        print(text::worksheet(&told, colour()).as_bytes())?;
     }
     for warning in &told.warnings {
         let _ = writeln!(io::stderr(), "gb10-exporter: warning: {warning}");
@@ -89,6 +93,11 @@ impl Told {
         let reader = job.plan.serving.engine.reader();
         let estimate = estimate(&job.plan, left.budget.size.ok(), t);
         let verdicts = verdicts(&estimate, reader, &left.budget, t);
+        let alone = left.held().ok().and_then(|held| {
+            let without = left.budget.with_back(held);
+            let whole = self::verdicts(&estimate, reader, &without, t).whole();
+            (whole.rank() < verdicts.whole().rank()).then_some((held, whole))
+        });
         let anchors = anchors(&job.plan, &estimate, t);
         let ladder = ladder(&job.plan, &left.budget, t);
         let mut told = Self {
@@ -96,6 +105,7 @@ impl Told {
             estimate,
             left,
             verdicts,
+            alone,
             anchors,
             ladder,
             warnings: Vec::new(),
@@ -128,10 +138,12 @@ impl Told {
             ));
         }
         if let Err(reason) = budget.claimed[self.verdicts.reader as usize] {
-            out.push(format!(
-                "what running jobs may still take is unknown ({}); it is not taken off",
-                reason.as_str()
-            ));
+            let what = "what running jobs may still take is not known and not taken off";
+            out.push(if self.left.watched {
+                format!("{what} ({})", reason.as_str())
+            } else {
+                format!("{what}: one look cannot tell; ask a running exporter (--url)")
+            });
         }
         for anchor in self.anchors.iter().filter(|anchor| anchor.far) {
             out.push(format!(

@@ -317,7 +317,8 @@ impl JobArgs {
             return Ok((named.shape(), Vec::new(), None));
         }
         let told = path.extension().is_some_and(|e| e == "gguf" || e == "json");
-        if !told && !model.contains(['/', ':']) && !path.exists() {
+        // A link that leads nowhere is a path all the same.
+        if !told && !model.contains(['/', ':']) && path.symlink_metadata().is_err() {
             let names: Vec<_> = NAMED.iter().map(|named| named.name).collect();
             return Err(PlanError::Usage(format!(
                 "--model: {model:?} is neither a path that exists nor a known name; known are {} (or --params 8b)",

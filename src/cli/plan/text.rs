@@ -1,16 +1,17 @@
 //! A plan for a person: a worksheet that can be checked line by line.
 
-use super::super::columns::{TIED, wrapped};
+use super::super::columns::{TIED, Tone, wrapped};
 use super::Told;
 use crate::model::pool::Reader;
-use crate::model::reading::Reading;
+use crate::model::reading::{Missing, Reading};
+use crate::planning::choice::Method;
 use crate::planning::compare::Anchor;
 use crate::planning::estimate::grouped;
 use crate::planning::ladder::Rung;
 use crate::planning::linears::parameters;
 use crate::planning::plan::Term;
-use crate::planning::rows::Counted;
-use crate::planning::verdict::Outcome;
+use crate::planning::rows::{Counted, Known};
+use crate::planning::verdict::{Outcome, needs};
 use crate::units::{Bytes, Ratio};
 use std::fmt::{self, Write};
 
@@ -22,12 +23,18 @@ const UPPER: usize = 15;
 const TEXT: usize = 2 + NAME + 1 + AMOUNT + UPPER + 1;
 
 /// The whole worksheet.
-pub(super) fn worksheet(told: &Told) -> String {
+pub(super) fn worksheet(told: &Told, colour: bool) -> String {
     let mut out = String::new();
     // A String takes whatever is written.
-    let _ = [head, takes, loads, left, verdict, anchors, ladder]
-        .iter()
-        .try_for_each(|part| part(&mut out, told));
+    let _ = head(&mut out, told)
+        .and_then(|()| verdict(&mut out, told, colour))
+        .and_then(|()| said(&mut out, told))
+        .and_then(|()| takes(&mut out, told))
+        .and_then(|()| loads(&mut out, told))
+        .and_then(|()| left(&mut out, told))
+        .and_then(|()| anchors(&mut out, told))
+        .and_then(|()| ladder(&mut out, told))
+        .and_then(|()| first_step(&mut out, told, colour));
     out
 }
 
@@ -37,6 +44,15 @@ fn words(outcome: Outcome) -> &'static str {
         Outcome::Tight => "tight",
         Outcome::DoesNotFit => "does not fit",
         Outcome::Unknown => "unknown",
+    }
+}
+
+const fn tone(outcome: Outcome) -> Tone {
+    match outcome {
+        Outcome::Fits => Tone::Good,
+        Outcome::Tight => Tone::Near,
+        Outcome::DoesNotFit => Tone::Bad,
+        Outcome::Unknown => Tone::Unknown,
     }
 }
 
@@ -51,7 +67,17 @@ fn line(sign: &str, name: &str, usual: Bytes, high: Bytes, text: &str) -> String
 fn head(out: &mut String, told: &Told) -> fmt::Result {
     let plan = &told.job.plan;
     let all = Ratio(Bytes(parameters(&plan.shape).all).as_f64() / 1e9).0;
-    writeln!(out, "{} of {} ({all:.2} billion parameters)", plan.method.as_str(), plan.shape.name)?;
+    let method = match plan.method {
+        Method::Full => "full fine-tune",
+        other => other.as_str(),
+    };
+    writeln!(out, "{method} of {} ({all:.2} billion parameters)", plan.shape.name)
+}
+
+/// What was taken because nothing was said, and what should be known.
+fn said(out: &mut String, told: &Told) -> fmt::Result {
+    let plan = &told.job.plan;
+    writeln!(out)?;
     if !told.job.assumed.is_empty() {
         let tied = |words: &String| words.replace(' ', &TIED.to_string());
         let assumed: Vec<String> = told.job.assumed.iter().map(tied).collect();
@@ -85,7 +111,7 @@ fn takes(out: &mut String, told: &Told) -> fmt::Result {
     add("=", "allocated", e.alloc, e.alloc_high, &bytes(e.alloc))?;
     if e.slack > Bytes(0) {
         let share = Ratio(e.slack_factor.0 - 1.0);
-        let what = format!("{share} of what varies within a step, set aside by the allocator");
+        let what = format!("{share} of what varies in a step, kept by the allocator");
         add("+", "slack", e.slack, e.slack, &what)?;
     }
     let what = "CUDA context, libraries, the program itself";
@@ -115,12 +141,17 @@ fn loads(out: &mut String, told: &Told) -> fmt::Result {
 
 fn left(out: &mut String, told: &Told) -> fmt::Result {
     let budget = &told.left.budget;
+    let mut notes = Vec::new();
     writeln!(out, "\nWhat is left ({})", told.left.of)?;
     let mut line = |name: &str, reading: Reading<Bytes>, what: &str| {
         out.write_str(&match reading {
             Ok(bytes) => line(" ", name, bytes, bytes, what),
             Err(reason) => {
-                format!("  {name:<NAME$} not known ({})\n", reason.as_str().replace('_', " "))
+                let why = match reason {
+                    Missing::Pending if !told.left.watched => "from one look".to_owned(),
+                    _ => format!("({})", reason.as_str().replace('_', " ")),
+                };
+                format!("  {name:<NAME$} not known {why}\n")
             }
         })
     };
@@ -130,39 +161,51 @@ fn left(out: &mut String, told: &Told) -> fmt::Result {
     line(
         "in large blocks",
         budget.contiguous,
-        "free in blocks of 2 MiB and more, where the driver takes from",
+        "in blocks of 2 MiB and more, which the driver takes",
     )?;
-    line(
-        "others hold",
-        told.left.held(),
-        "on the GPU, at the least; off what is available already",
-    )?;
-    line(
-        "claimed",
-        budget.claimed[told.verdicts.reader as usize],
-        "what running jobs may still take by their caps, and what ended ones hold",
-    )?;
+    line("others hold", told.left.held(), "on the GPU at the least; not in what is available")?;
+    let claimed = budget.claimed[told.verdicts.reader as usize];
+    match &told.left.status {
+        Some(_) if told.left.watched => {
+            line("claimed", claimed, "what running jobs may still take, and ended ones hold")?;
+        }
+        Some(_) => {
+            line("claimed", claimed, "what running jobs may still take by their caps")?;
+            let what = "One look cannot tell what jobs take beyond that, or what ended ones have not given back: a running exporter can (--url).";
+            notes.push(what);
+        }
+        None => line("claimed", claimed, "as given: nothing beside what is in use already")?,
+    }
     line("reserve", Ok(told.thresholds.reserve), "kept for the operating system and the driver")?;
-    line("comfort", Ok(told.thresholds.plan_comfort), "left available by a plan that fits")
+    line("comfort", Ok(told.thresholds.plan_comfort), "left available by a plan that fits")?;
+    notes.iter().try_for_each(|note| out.write_str(&wrapped("  ", 2, note)))
 }
 
-fn verdict(out: &mut String, told: &Told) -> fmt::Result {
-    let v = &told.verdicts;
+/// The verdict before all else, with what it compares.
+fn verdict(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
+    let (v, e) = (&told.verdicts, &told.estimate);
     let engine = told.job.plan.serving.engine.as_str();
-    writeln!(
-        out,
-        "\nVerdict: {} (by {} memory, which {engine} goes by)",
-        words(v.whole()),
-        v.reader.as_str()
-    )?;
-    for reader in [Reader::Available, Reader::Free] {
-        writeln!(
-            out,
-            "  by {:<12} while it loads: {}; while it runs: {}",
-            reader.as_str(),
-            words(v.load[reader as usize]),
-            words(v.steady[reader as usize])
-        )?;
+    let paint =
+        |outcome, width: usize| tone(outcome).paint(&format!("{:<width$}", words(outcome)), colour);
+    let whole = v.whole();
+    let by = v.reader.as_str();
+    writeln!(out, "Verdict: {} (by {by} memory, which {engine} goes by)", paint(whole, 0))?;
+    let room = |reader: Reader| match told.left.budget.room(reader) {
+        Ok(room) => format!("{} {room}", reader.as_str()),
+        Err(_) => format!("{} not known", reader.as_str()),
+    };
+    let heads = [Reader::Available, Reader::Free].map(room);
+    writeln!(out, "  {:<16}{:<28}{:<23}{}", "", "takes", heads[0], heads[1])?;
+    let (load, steady) = needs(e);
+    for (name, need, outcomes) in
+        [("while it loads", load, v.load), ("while it runs", steady, v.steady)]
+    {
+        let upper =
+            if need.high > need.usual { format!(" to {}", need.high) } else { String::new() };
+        let takes = format!("{}{upper}", need.usual);
+        let [free, available] = [Reader::Free, Reader::Available].map(|r| outcomes[r as usize]);
+        let line = format!("  {name:<16}{takes:<28}{}{}", paint(available, 23), paint(free, 0));
+        writeln!(out, "{line}")?;
     }
     if v.load[v.reader as usize] == Outcome::DoesNotFit
         && v.steady[v.reader as usize] != Outcome::DoesNotFit
@@ -170,17 +213,22 @@ fn verdict(out: &mut String, told: &Told) -> fmt::Result {
         let what = "It is the load that does not fit: the remedy is the loader (--loader streamed), not a smaller model.";
         out.write_str(&wrapped("  ", 2, what))?;
     }
+    if let Some((held, outcome)) = told.alone {
+        let what = without(held, outcome);
+        out.write_str(&wrapped("  ", 2, &format!("{what}.")))?;
+    }
     Ok(())
 }
 
 fn anchors(out: &mut String, told: &Told) -> fmt::Result {
     writeln!(out, "\nKnown combinations, nearest first")?;
     for anchor in &told.anchors {
-        let Anchor { id, what, counted, source, measured, fits, .. } = anchor;
-        let measured = match measured {
-            Some(bytes) => format!("{bytes} {}", counted.as_str()),
-            None if *fits => "ran".to_owned(),
-            None => "did not fit".to_owned(),
+        let Anchor { id, what, counted, source, measured, known, .. } = anchor;
+        let measured = match (measured, known) {
+            (Some(bytes), _) => format!("{bytes} {}", counted.as_str()),
+            (None, Known::Ran) => "ran".to_owned(),
+            (None, Known::DidNotFit) => "did not fit".to_owned(),
+            (None, Known::Nothing(why)) => (*why).to_owned(),
         };
         let compared = match anchor.ratio {
             Some(share) if anchor.far => format!("; this plan allocates {share} of it: far off"),
@@ -209,10 +257,11 @@ fn ladder(out: &mut String, told: &Told) -> fmt::Result {
             (_, 0) => format!("{bytes} more free: "),
             _ => format!("{bytes} less: "),
         };
+        let tied = |outcome| words(outcome).replace(' ', &TIED.to_string());
         let verdict = match (*helps, i) {
             (false, _) => "does not help".to_owned(),
-            (true, 0) => words(*alone).to_owned(),
-            (true, _) => format!("{}; with those before it {}", words(*alone), words(*together)),
+            _ if i == 0 || alone == together => tied(*alone),
+            _ => format!("alone {}, with those before it {}", tied(*alone), tied(*together)),
         };
         let head = format!("{:>3}. ", i + 1);
         out.write_str(&wrapped(&head, 5, &format!("{action}: {effect}{verdict}")))?;
@@ -221,4 +270,46 @@ fn ladder(out: &mut String, told: &Told) -> fmt::Result {
         }
     }
     Ok(())
+}
+
+/// What it would be if others had given back what they hold.
+fn without(held: Bytes, outcome: Outcome) -> String {
+    let verdict = match outcome {
+        Outcome::Tight => "it would be tight",
+        _ => "it would fit",
+    };
+    format!("Without the jobs that hold {held} on the GPU {verdict}: stop them first")
+}
+
+/// The end of the sheet, which stands last in a terminal: what to do first.
+fn first_step(out: &mut String, told: &Told, colour: bool) -> fmt::Result {
+    let whole = told.verdicts.whole();
+    let fits = |outcome: Outcome| outcome.rank() < whole.rank() && outcome != Outcome::Unknown;
+    let mut rungs = told.ladder.iter().zip(1..).filter(|(rung, _)| rung.helps);
+    let alone = rungs.clone().find(|(rung, _)| fits(rung.alone));
+    let together = rungs.find(|(rung, _)| fits(rung.together));
+    let what = match (whole, alone, together) {
+        (Outcome::Fits, ..) => "none of these is needed".to_owned(),
+        _ if told.alone.is_some_and(|(_, outcome)| outcome == Outcome::Fits) => {
+            "stop what holds the memory first (above), then look again".to_owned()
+        }
+        (Outcome::Unknown, ..) => "what is left is not known".to_owned(),
+        (_, Some((rung, n)), _) => {
+            format!(
+                "the first step that alone makes it {}: {n}. {}",
+                words(rung.alone).replace("fits", "fit"),
+                rung.action
+            )
+        }
+        (_, None, Some((rung, n))) => {
+            format!(
+                "what helps of steps 1 to {n} together makes it {}",
+                words(rung.together).replace("fits", "fit")
+            )
+        }
+        _ => "no step of these makes it fit".to_owned(),
+    };
+    let text = wrapped("", 2, &format!("\u{1}: {what}"));
+    let verdict = tone(whole).paint(words(whole), colour);
+    write!(out, "\n{}", text.replacen('\u{1}', &verdict, 1))
 }

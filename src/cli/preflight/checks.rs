@@ -33,6 +33,8 @@ pub(super) const CHECKS: &[Check] = &[
 
 /// Said where one look tells nothing.
 const HISTORY: &str = "it takes minutes of watching; ask a running exporter (--url)";
+/// Said where it was watched, and not everything can be seen.
+const HIDDEN: &str = "none is seen, and not all processes may be";
 const LADDER: &str = "gb10-exporter plan tells what makes room, in order";
 
 fn pool(seen: &Seen<'_>) -> Finding {
@@ -75,8 +77,7 @@ fn contiguity(seen: &Seen<'_>) -> Finding {
     let Ok(blocks) = seen.budget.contiguous else {
         return Finding::unknown("blocks of free memory could not be read");
     };
-    let evidence =
-        format!("{blocks} free in blocks of 2 MiB and more, where the driver takes from");
+    let evidence = format!("{blocks} free in blocks of 2 MiB and more, which the driver takes");
     if blocks < seen.t.contiguous_low {
         return Finding::warn(evidence, "sudo gb10-exporter flush --compact");
     }
@@ -112,6 +113,12 @@ fn workloads(seen: &Seen<'_>) -> Finding {
     if let Some(words) = of(&|job| heavy(job) == Some(true) && unbounded(job)) {
         return Finding::fail(words, "one heavy job at a time: stop it, or give it a cap");
     }
+    let capped = |job: &JobPart| job.cap.kind != CapKind::Unknown.as_str();
+    if let Some(words) = of(&|job| heavy(job) == Some(true) && !capped(job)) {
+        let remedy =
+            "what it may still take is not off what is left, for its cap is not known: stop it";
+        return Finding::warn(words, remedy);
+    }
     if let Some(words) = of(&|job| heavy(job) == Some(true)) {
         let remedy = match seen.budget.claimed[seen.reader as usize] {
             Ok(_) => "what it may still take by its cap is off what is left; stop it for more",
@@ -127,17 +134,17 @@ fn workloads(seen: &Seen<'_>) -> Finding {
     match of(&|_| true) {
         Some(words) => Finding::pass(words),
         None if all_seen(seen) => Finding::pass("none on the GPU"),
-        None => Finding::unknown("none is seen, and not all processes may be"),
+        None => Finding::unknown(HIDDEN),
     }
 }
 
 fn orphans(seen: &Seen<'_>) -> Finding {
     let orphans = &seen.status.release.orphans;
     if orphans.is_empty() {
-        return if seen.watched && all_seen(seen) {
-            Finding::pass("no worker without its server")
-        } else {
-            Finding::unknown(HISTORY)
+        return match (seen.watched, all_seen(seen)) {
+            (false, _) => Finding::unknown(HISTORY),
+            (true, false) => Finding::unknown(HIDDEN),
+            (true, true) => Finding::pass("no worker without its server"),
         };
     }
     let each = orphans
@@ -154,6 +161,7 @@ fn release(seen: &Seen<'_>) -> Finding {
             "wait (--wait 5m); releases of minutes are on record",
         ),
         Figure::Value(_) if seen.watched => Finding::pass("nothing of an ended job is still held"),
+        _ if seen.watched => Finding::unknown("not watched for long enough yet"),
         _ => Finding::unknown(HISTORY),
     }
 }
@@ -192,9 +200,11 @@ fn power_delivery(seen: &Seen<'_>) -> Finding {
     if known {
         return Finding::pass("power is delivered under load");
     }
-    Finding::unknown(
-        "it shows under load, and takes minutes of watching; ask a running exporter (--url)",
-    )
+    Finding::unknown(if seen.watched {
+        "it shows under load, of which none was seen"
+    } else {
+        HISTORY
+    })
 }
 
 fn clock_cap(seen: &Seen<'_>) -> Finding {
@@ -244,11 +254,7 @@ fn desktop(seen: &Seen<'_>) -> Finding {
     });
     let held: Vec<Bytes> = held.collect();
     if held.is_empty() {
-        return if all_seen(seen) {
-            Finding::pass("none")
-        } else {
-            Finding::unknown("none is seen, and not all processes may be")
-        };
+        return if all_seen(seen) { Finding::pass("none") } else { Finding::unknown(HIDDEN) };
     }
     let evidence = format!("one runs and holds {}", held.into_iter().sum::<Bytes>());
     // Its programs are what the kernel kills first.
@@ -285,7 +291,10 @@ fn page_pools(seen: &Seen<'_>) -> Finding {
         (Ok(true), Err(reason)) => {
             Finding::unknown(format!("on; what is in them is not known ({})", reason.as_str()))
         }
-        (Err(reason), _) => Finding::unknown(format!("not to be told ({})", reason.as_str())),
+        (Err(reason), _) => {
+            let why = reason.as_str().replace('_', " ");
+            Finding::unknown(format!("whether the driver keeps freed pages is not told ({why})"))
+        }
     }
 }
 

@@ -6,6 +6,7 @@
 mod checks;
 mod print;
 
+use super::columns::colour;
 use super::plan::{Job, JobArgs, Left, PlanError, PoolArgs, size, usage};
 use super::{print, replay};
 use crate::clock::{Clock, System};
@@ -116,7 +117,7 @@ pub(super) fn run(args: &PreflightArgs) -> anyhow::Result<ExitCode> {
         Err(PlanError::Model(error)) => return Err(error.into()),
     };
     let look = until_ready(args, job.as_ref())?;
-    let text = if args.json { print::json(&look) } else { print::text(&look) };
+    let text = if args.json { print::json(&look) } else { print::text(&look, colour()) };
     print(text.as_bytes())?;
     Ok(match look.readiness() {
         Readiness::Ready | Readiness::Slow => ExitCode::SUCCESS,
@@ -143,12 +144,11 @@ fn until_ready(args: &PreflightArgs, job: Option<&Job>) -> anyhow::Result<Look> 
 fn look(args: &PreflightArgs, job: Option<&Job>) -> anyhow::Result<Look> {
     let config = args.pool.config()?;
     let Settings { thresholds, .. } = Settings::of(&config);
-    let Left { budget, of, status } = args.pool.left()?;
+    let Left { budget, of, status, watched } = args.pool.left()?;
     let Some(status) = status else { bail!("{of}: there is no machine to look at") };
     let reader = job.map_or(Reader::Available, |job| job.plan.serving.engine.reader());
     let (need, fits) = needed(args.need, job, reader, &budget, &thresholds);
     let journal = args.pool.is_here().then(|| config.rootfs.join("var/log/journal"));
-    let watched = args.pool.is_watched();
     let (status, budget, t) = (&status, &budget, &thresholds);
     let seen = Seen { status, budget, t, need, fits, reader, watched, journal };
     let findings =

@@ -1,7 +1,7 @@
 //! The checks, for a person and as JSON.
 
-use super::super::columns::wrapped;
-use super::Look;
+use super::super::columns::{Tone, wrapped};
+use super::{Finding, Look};
 use crate::model::readiness::{Level, Readiness};
 use serde_json::{Value, json};
 use std::fmt::Write;
@@ -11,13 +11,34 @@ const FORMAT: u32 = 1;
 /// Where evidence and remedies begin.
 const INDENT: usize = 25;
 
-pub(super) fn text(look: &Look) -> String {
+const fn tone(level: Level) -> Tone {
+    match level {
+        Level::Pass => Tone::Good,
+        Level::Warn => Tone::Near,
+        Level::Fail => Tone::Bad,
+        Level::Unknown => Tone::Unknown,
+    }
+}
+
+/// What is in the way first, then what is well, and what cannot be told last: those with one reason on one line.
+const ORDER: [Level; Level::ALL.len()] = [Level::Fail, Level::Warn, Level::Pass, Level::Unknown];
+
+pub(super) fn text(look: &Look, colour: bool) -> String {
     let mut out = format!("Before a run on {}\n\n", look.of);
-    for finding in &look.findings {
-        let head = format!("{:<8} {:<15} ", finding.level.as_str(), finding.check);
-        out.push_str(&wrapped(&head, INDENT, &finding.evidence));
-        if let Some(remedy) = &finding.remedy {
-            out.push_str(&wrapped(&format!("{:INDENT$}to do: ", ""), INDENT + 7, remedy));
+    for level in ORDER {
+        let mut each: Vec<(String, &Finding)> = Vec::new();
+        for finding in look.findings.iter().filter(|finding| finding.level == level) {
+            let name = finding.check.replace('_', " ");
+            match each
+                .iter_mut()
+                .find(|(_, other)| level == Level::Unknown && other.evidence == finding.evidence)
+            {
+                Some((names, _)) => *names = format!("{names}, {name}"),
+                None => each.push((name, finding)),
+            }
+        }
+        for (names, finding) in each {
+            out.push_str(&lines(level, &names, finding, colour));
         }
     }
     let count = |level| look.findings.iter().filter(|finding| finding.level == level).count();
@@ -31,8 +52,29 @@ pub(super) fn text(look: &Look) -> String {
         }
         _ => readiness.describe(),
     };
-    let _ = writeln!(out, "\n{}: {}\n{says}", readiness.as_str(), words.join(", "));
+    let verdict = match readiness {
+        Readiness::Ready => Tone::Good,
+        Readiness::Slow => Tone::Near,
+        Readiness::Blocked => Tone::Bad,
+    };
+    let verdict = verdict.paint(readiness.as_str(), colour);
+    let _ = writeln!(out, "\n{verdict}: {}\n{says}", words.join(", "));
     out
+}
+
+/// A finding: its level, what was looked at, what was seen, and what to do about it.
+fn lines(level: Level, names: &str, finding: &Finding, colour: bool) -> String {
+    let head = format!("{:<8} {names:<15} ", level.as_str());
+    // Names that are longer than their column have a line of their own.
+    let mut out = if head.chars().count() > INDENT {
+        format!("{}\n{}", head.trim_end(), wrapped(&" ".repeat(INDENT), INDENT, &finding.evidence))
+    } else {
+        wrapped(&head, INDENT, &finding.evidence)
+    };
+    if let Some(remedy) = &finding.remedy {
+        out.push_str(&wrapped(&format!("{:INDENT$}to do: ", ""), INDENT + 7, remedy));
+    }
+    out.replacen(level.as_str(), &tone(level).paint(level.as_str(), colour), 1)
 }
 
 pub(super) fn json(look: &Look) -> String {

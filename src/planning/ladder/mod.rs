@@ -17,6 +17,8 @@ use crate::units::{Bytes, Ratio, SignedBytes};
 
 /// Lengths and sizes are looked for in steps of this many tokens.
 const STEP: u64 = 128;
+/// Shares of the pool are looked for in steps of this.
+const SHARE_STEP: f64 = 0.05;
 
 states! {
     /// A rung of the ladder.
@@ -155,7 +157,10 @@ impl Climb<'_> {
         let alone = self.whole(self.plan, &after);
         let helps = self.reader == Reader::Free && gain > Bytes(0) && self.budget.free.is_ok();
         let remark = match (self.budget.flushable, self.reader) {
-            (Err(reason), _) => format!("what a flush returns is not known ({})", reason.as_str()),
+            (Err(reason), _) => {
+                let why = reason.as_str().replace('_', " ");
+                format!("what a flush returns is not known ({why})")
+            }
             (Ok(_), Reader::Available) => {
                 "what is available counts it already; it spares engines and drivers that go by free memory, and the taking back under load".to_owned()
             }
@@ -191,6 +196,11 @@ impl Climb<'_> {
             change(&mut self.changed);
         }
         let together = self.whole(&self.changed, &self.flushed);
+        let remark = match (helps || effect.0 != 0, self.plan.serving.utilization) {
+            (true, _) => remark,
+            (false, Some(_)) => "its engine takes its share all the same",
+            (false, None) => "what it saves is not there at the peak",
+        };
         self.rungs.push(Rung {
             id,
             action: action.to_owned(),
@@ -394,7 +404,6 @@ impl Climb<'_> {
 
     /// Another share of the pool: a larger one where the engine would refuse to start, else a smaller one.
     fn share(&mut self, share: f64) {
-        const STEP: f64 = 0.05;
         let (share, remark) = if self.before.refused {
             let needed = self.budget.size.ok().and_then(|pool| self.before.alloc.share_of(pool));
             if needed.is_some_and(|Ratio(needed)| needed > 1.0) {
@@ -402,14 +411,27 @@ impl Climb<'_> {
                 self.idle(RungId::Share, "--utilization 1.00", remark);
                 return;
             }
-            let share = needed.map_or(share, |Ratio(needed)| (needed / STEP).ceil() * STEP);
+            let share =
+                needed.map_or(share, |Ratio(needed)| (needed / SHARE_STEP).ceil() * SHARE_STEP);
             (share.min(1.0), "the least that holds weights and cache")
         } else {
-            ((share - 0.1).max(STEP), "0.80 to 0.85 is what owners run alone on a box")
+            (self.share_that_fits(share), "0.80 to 0.85 is what owners run alone on a box")
         };
         self.rung(RungId::Share, &format!("--utilization {share:.2}"), remark, |p| {
             p.serving.utilization = Some(Ratio(share));
         });
+    }
+
+    /// The largest share below one with which the plan runs in comfort; where none does, one that is smaller.
+    fn share_that_fits(&self, share: f64) -> f64 {
+        let below = (1..20_u32).rev().map(|n| f64::from(n) * SHARE_STEP);
+        let mut plan = self.plan.clone();
+        let mut fits = |share: f64| {
+            plan.serving.utilization = Some(Ratio(share));
+            self.verdicts(&plan, self.budget).steady[self.reader as usize] == Outcome::Fits
+        };
+        let mut below = below.filter(|other| *other < share);
+        below.find(|share| fits(*share)).unwrap_or((share - 2.0 * SHARE_STEP).max(SHARE_STEP))
     }
 
     /// The last resorts: a smaller model, or more machines.

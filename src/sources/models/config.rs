@@ -1,5 +1,6 @@
 //! config.json of a model on Hugging Face: its shape.
 
+use super::plain;
 use crate::model::shape::{
     Attention, Delta, Latent, Layers, Mixer, Mlp, ModelFiles, Shape, StateSpace,
 };
@@ -61,11 +62,6 @@ const KNOWN: &[&str] = &[
     "deepseek_v3",
 ];
 
-/// A word of a file, for a person: short, and nothing in it that a terminal obeys.
-fn plain(text: &str, most: usize) -> String {
-    text.chars().filter(|c| !c.is_control()).take(most).collect()
-}
-
 /// The keys of one object, with what they must be.
 struct Keys<'a>(&'a Map<String, Value>);
 
@@ -86,13 +82,17 @@ impl Keys<'_> {
         }
     }
 
-    /// The same, which must be there and at least 1.
-    fn need(&self, names: &[&str], most: u64) -> Result<u64, String> {
+    /// The same, which must not be 0 where it is there.
+    fn some(&self, names: &[&str], most: u64) -> Result<Option<u64>, String> {
         match self.maybe(names, most)? {
             Some(0) => Err(format!("{}: expected 1 or more, found 0", names[0])),
-            Some(number) => Ok(number),
-            None => Err(format!("expected the key {}", names.join(" or "))),
+            other => Ok(other),
         }
+    }
+
+    /// The same, which must be there.
+    fn need(&self, names: &[&str], most: u64) -> Result<u64, String> {
+        self.some(names, most)?.ok_or_else(|| format!("expected the key {}", names.join(" or ")))
     }
 
     fn text(&self, name: &str) -> Option<&str> {
@@ -267,11 +267,11 @@ fn mixers(keys: &Keys<'_>, hidden: u64, depth: u64) -> Result<Vec<Mixer>, String
 fn attention(keys: &Keys<'_>, hidden: u64, window: Option<u64>) -> Result<Attention, String> {
     let heads = keys.need(&["num_attention_heads", "n_head"], MAX_MANY)?;
     let kind = keys.kind();
-    let kv_heads = keys.maybe(&["num_key_value_heads"], MAX_MANY)?.unwrap_or(heads);
+    let kv_heads = keys.some(&["num_key_value_heads"], MAX_MANY)?.unwrap_or(heads);
     Ok(Attention {
         heads,
         kv_heads,
-        head_dim: keys.maybe(&["head_dim"], MAX_WIDTH)?.unwrap_or(hidden / heads),
+        head_dim: keys.some(&["head_dim"], MAX_WIDTH)?.unwrap_or(hidden / heads),
         gated: keys
             .flag("attn_output_gate")
             .unwrap_or(kind.starts_with("qwen3_next") || kind.starts_with("qwen3_5")),
@@ -321,7 +321,7 @@ fn gated(keys: &Keys<'_>) -> bool {
 
 fn dense(keys: &Keys<'_>, hidden: u64) -> Result<Mlp, String> {
     let names = ["intermediate_size", "ffn_dim", "n_inner", "ffn_hidden_size"];
-    let ffn = match keys.maybe(&names, MAX_WIDTH)? {
+    let ffn = match keys.some(&names, MAX_WIDTH)? {
         // GPT-2 writes none where it means four times the width.
         None if keys.kind() == "gpt2" => 4 * hidden,
         None => return Err("expected the key intermediate_size".to_owned()),

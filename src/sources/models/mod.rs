@@ -22,20 +22,33 @@ const MAX_INDEX: u64 = 32 * 1024 * 1024;
 /// Largest number of parts of a GGUF.
 const MAX_PARTS: u64 = 1000;
 
+/// More than the weights of any model.
+const MAX_WEIGHTS: u64 = 1_000_000_000_000_000;
+
+/// What comes from a file or a path, for a person: short, and nothing in it that a terminal obeys.
+fn plain(text: &str, most: usize) -> String {
+    text.chars().filter(|c| !c.is_control()).take(most).collect()
+}
+
+/// A path of a message.
+fn place(path: &Path) -> String {
+    plain(&path.to_string_lossy(), 1024)
+}
+
 /// Why a model's files tell nothing.
 #[derive(Debug, thiserror::Error)]
 pub enum ModelError {
     /// Not a path.
-    #[error("{0} is a remote address: download the model and give its directory or its file")]
+    #[error("{} is a remote address: download the model and give its directory or its file", plain(.0, 1024))]
     Remote(String),
     /// The system said so.
-    #[error("{0} cannot be read")]
+    #[error("{} cannot be read", place(.0))]
     Read(PathBuf, #[source] io::Error),
     /// Neither a file nor a directory.
-    #[error("{0} is neither a file nor a directory")]
+    #[error("{} is neither a file nor a directory", place(.0))]
     Special(PathBuf),
     /// A file that is no model, or a broken one.
-    #[error("{path}: {what}")]
+    #[error("{}: {what}", place(.path))]
     Unlike {
         /// Which.
         path: PathBuf,
@@ -191,6 +204,11 @@ fn of_index(path: &Path, index: &Path, model: &mut ModelFiles) -> Result<(), Mod
             told.files.len() - lengths.len(),
             told.files.len()
         ));
+    }
+    if !(1..=MAX_WEIGHTS).contains(&told.total) {
+        let what =
+            format!("metadata.total_size: expected 1 to {MAX_WEIGHTS}, found {}", told.total);
+        return Err(ModelError::unlike(index, what));
     }
     model.weights = Some(Bytes(told.total));
     model.largest = lengths.iter().max().map(|bytes| Bytes(*bytes));

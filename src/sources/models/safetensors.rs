@@ -1,5 +1,6 @@
 //! The header of a safetensors file, and the index of several.
 
+use super::plain;
 use serde::de::{self, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -12,6 +13,9 @@ const MAX_HEADER: u64 = 32 * 1024 * 1024;
 const PREFIX: u64 = 8;
 /// Most files of one model.
 const MAX_FILES: usize = 10_000;
+
+/// So much of a name is told.
+const SHOWN: usize = 80;
 
 /// What a header tells.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -48,7 +52,7 @@ impl<'de> Visitor<'de> for Sum {
             }
             let Tensor { data_offsets: [begin, end] } = map.next_value()?;
             let length = end.checked_sub(begin).ok_or_else(|| {
-                de::Error::custom(format!("tensor {name:?} ends before it begins"))
+                de::Error::custom(format!("tensor {:?} ends before it begins", plain(&name, SHOWN)))
             })?;
             header.bytes = header.bytes.checked_add(length).ok_or_else(|| {
                 de::Error::custom("its tensors have more bytes than can be counted")
@@ -79,6 +83,9 @@ pub fn parse(mut file: impl Read, length: u64) -> Result<Header, String> {
     file.take(told).read_to_end(&mut bytes).map_err(|e| format!("cannot be read: {e}"))?;
     let mut json = serde_json::Deserializer::from_slice(&bytes);
     let header = json.deserialize_map(Sum).map_err(|e| format!("its header is broken: {e}"))?;
+    if header.bytes == 0 {
+        return Err("has no tensors in it".to_owned());
+    }
     if header.end > data || header.bytes > data {
         let most = header.end.max(header.bytes);
         return Err(format!("tells {most} bytes of tensors and has {data}: it is cut short"));
@@ -130,6 +137,7 @@ impl<'de> Visitor<'de> for FileNames {
         while let Some((_, file)) = map.next_entry::<IgnoredAny, String>()? {
             // It stands in the model's directory; anything else is none of the model's business.
             if file.is_empty() || file.contains(['/', '\\', '\0']) || file.starts_with('.') {
+                let file = plain(&file, SHOWN);
                 return Err(de::Error::custom(format!("{file:?} is no name of a file beside it")));
             }
             files.insert(file);
