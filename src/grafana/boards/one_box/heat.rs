@@ -142,10 +142,13 @@ fn zones() -> Panel {
         .coloured(vec![
             ("/^TSOC/".to_owned(), colour::BOARD),
             ("/^TGPU/".to_owned(), colour::GPU),
-            ("/^TS0/".to_owned(), colour::BLUE),
-            ("/^TS1/".to_owned(), colour::SKY),
+            ("/^TS0E/".to_owned(), colour::BLUE),
+            ("/^TS0P/".to_owned(), colour::BROWN),
+            ("/^TS1E/".to_owned(), colour::SKY),
+            ("/^TS1P/".to_owned(), colour::PALE_GREY),
             ("/^TUNC/".to_owned(), colour::GREEN),
         ])
+        .numbered(colour::zones())
         .shows(of(&ZONE_TEMPERATURE_CELSIUS).max(&["zone"]), "{{zone}}")
         .draws(most, "hottest, most of 1 min", colour::YELLOW)
         .compares(heat_line("board", "cutoff_from"), "cut-off from", colour::LIMIT)
