@@ -138,7 +138,7 @@ fn zones() -> Panel {
              firmware states as its trip point.",
         )
         .when_empty("no thermal zone can be read")
-        .wide(8)
+        .wide(12)
         .coloured(vec![
             ("/^TSOC/".to_owned(), colour::BOARD),
             ("/^TGPU/".to_owned(), colour::GPU),
@@ -165,7 +165,7 @@ fn cost() -> Panel {
              proves nothing.",
         )
         .when_empty("the GPU is not busy, or there is nothing to compare with yet")
-        .wide(8)
+        .wide(6)
         .draws(thermal, "time under a thermal reason", colour::VERMILION)
         .draws(of(&THROTTLE_CLOCK_LOST_RATIO).gpu().max(&[]), "clock lost", colour::BLUE)
 }
@@ -178,7 +178,7 @@ fn utilization() -> Panel {
              beside power and clock.",
         )
         .when_empty("no GPU, or it does not tell its utilization")
-        .wide(8)
+        .wide(6)
         .draws(of(&GPU_UTILIZATION_RATIO).gpu().max(&[]), "busy", colour::GPU)
 }
 
