@@ -110,9 +110,12 @@ fn scraped(text: &str, instance: &str, end: u64) -> String {
     for time in times {
         let _ = writeln!(out, "up{{{more}}} 1 {time}");
     }
-    // As Prometheus writes it while an alert fires.
-    let alert = "alertname=\"GB10JobsContend\",alertstate=\"firing\",severity=\"warning\"";
-    let _ = writeln!(out, "# TYPE ALERTS gauge\nALERTS{{{more},{alert}}} 1 {end}");
+    // As Prometheus writes it while alerts fire.
+    let _ = writeln!(out, "# TYPE ALERTS gauge");
+    for (alert, severity) in [("GB10JobsContend", "warning"), ("GB10SwapThrash", "critical")] {
+        let labels = format!("alertname=\"{alert}\",alertstate=\"firing\",severity=\"{severity}\"");
+        let _ = writeln!(out, "ALERTS{{{more},{labels}}} 1 {end}");
+    }
     out + "# EOF\n"
 }
 

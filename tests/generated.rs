@@ -4,10 +4,15 @@ mod support;
 
 use gb10_exporter::catalog::links::Board;
 use gb10_exporter::catalog::{self, Stability};
+use gb10_exporter::rules::RECORDS;
 use gb10_exporter::{cli, docs, grafana};
 use serde_json::Value;
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::thread;
-use support::{Exporter, captures, exporter, golden};
+use support::{Exporter, captures, exporter, golden, root};
 
 #[test]
 fn references_match_the_tables() {
@@ -36,6 +41,51 @@ fn stable_names_are_kept() {
         .map(|metric| format!("{}{{{}}}\n", metric.name, metric.labels.join(",")))
         .collect();
     golden("tests/golden/names.txt", &names);
+}
+
+/// Files of these kinds in a directory and below.
+fn texts(dir: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        let kind = path.extension().and_then(OsStr::to_str).unwrap_or_default();
+        if path.is_dir() {
+            texts(&path, found);
+        } else if ["md", "yml", "yaml", "json", "tmpl", "tpl", "conf"].contains(&kind) {
+            found.push(path);
+        }
+    }
+}
+
+/// Words in what people and other programs read that look like a metric and are none: a renamed one that a
+/// text still has by its old name. The history of changes may have it.
+fn unknown_names(text: &str) -> BTreeSet<String> {
+    let text = RECORDS.iter().fold(text.to_owned(), |text, record| text.replace(record.name, ""));
+    let word = |c: char| !(c.is_ascii_alphanumeric() || c == '_');
+    let names = text.split(word).filter(|word| word.starts_with("gb10_") && word.len() > 5);
+    let known = |name: &str| {
+        // A family of metrics ends like a prefix of theirs.
+        let family = name.ends_with('_') && catalog::all().any(|m| m.name.starts_with(name));
+        family || catalog::all().any(|m| m.name == name)
+    };
+    names.filter(|name| !known(name)).map(str::to_owned).collect()
+}
+
+#[test]
+fn every_metric_that_a_text_names_is_in_the_table() {
+    let mut files = vec![root().join("README.md")];
+    for dir in ["alerts", "deploy", "docs", "grafana"] {
+        texts(&root().join(dir), &mut files);
+    }
+    let (mut named, mut wrong) = (0, Vec::new());
+    for file in &files {
+        let text = fs::read_to_string(file).unwrap();
+        named += text.matches("gb10_").count();
+        let unknown = unknown_names(&text).into_iter();
+        wrong.extend(unknown.map(|name| format!("{} names {name}", file.display())));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(files.len() > 60 && named > 1000, "{} files, {named} names", files.len());
+    assert_eq!(unknown_names("`gb10_pool_avail`, gb10_pool_, gb10_pool_free_bytes").len(), 1);
 }
 
 /// What depends on the moment and not on the machine.

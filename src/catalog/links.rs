@@ -23,6 +23,18 @@ states! {
     }
 }
 
+states! {
+    /// How much an alert asks of who gets it.
+    Severity {
+        /// Somebody must act now.
+        Critical = "critical",
+        /// Somebody should look today.
+        Warning = "warning",
+        /// Good to know, when one looks anyway.
+        Info = "info",
+    }
+}
+
 /// Declares the panels that alerts lead to. A panel's number is the one in its dashboard's JSON and in
 /// links: it stays when panels move, and a new one gets a new number.
 macro_rules! panels {

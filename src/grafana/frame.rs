@@ -4,7 +4,7 @@ use super::colour;
 use super::json::source;
 use super::query::{Query, Series, alerts, of, up};
 use super::verdict::Rank;
-use crate::catalog::links::{Board, RUNBOOK_BASE};
+use crate::catalog::links::{Board, RUNBOOK_BASE, Severity};
 use crate::catalog::metrics::{
     EVICTION_SYMPTOM, EXPORTER_BUILD_INFO, GPU_UTILIZATION_RATIO, THROTTLE_EPISODES_TOTAL,
 };
@@ -75,20 +75,31 @@ fn annotation(name: &str, colour: &str, query: &Query, title: &str, text: &str) 
 
 /// What happened, drawn into every panel over time.
 pub(super) fn annotations() -> Value {
-    let firing: Series = alerts();
+    // Alerts for information would mark whole days.
+    let firing = |severity: Severity| {
+        let of_it: Series = alerts().is("severity", severity.as_str());
+        of_it.max(&["instance", "alertname", "severity"])
+    };
     let throttled = of(&THROTTLE_EPISODES_TOTAL).increase().sum(&["instance", "gpu", "kind"]);
     let evicted = of(&EVICTION_SYMPTOM).is("proof", "proven").max(&["instance", "symptom"]);
     json!({ "list": [
         annotation(
-            "Alerts",
+            "Critical alerts",
             Rank::Grave.colour(),
-            &firing.max(&["instance", "alertname", "severity"]),
+            &firing(Severity::Critical),
+            "{{alertname}}",
+            "{{severity}} on {{instance}}",
+        ),
+        annotation(
+            "Warnings",
+            Rank::Bad.colour(),
+            &firing(Severity::Warning),
             "{{alertname}}",
             "{{severity}} on {{instance}}",
         ),
         annotation(
             "Throttle episodes",
-            colour::ORANGE,
+            colour::SKY,
             &throttled.only("> 0"),
             "{{kind}} begins",
             "GPU {{gpu}} of {{instance}}",

@@ -3,7 +3,7 @@
 use super::colour::Colour;
 use super::frame;
 use super::panel::{
-    COLUMNS, Column, Dashboard, From, Lines, Look, Number, Panel, Shelf, Target, Tile, View,
+    COLUMNS, Column, Dashboard, From, Leads, Lines, Look, Number, Panel, Shelf, Target, Tile, View,
 };
 use super::query::Shown;
 use super::verdict::Mapping;
@@ -211,7 +211,7 @@ fn defaults(panel: &Panel) -> Value {
 fn quiet(unit: Shown) -> Option<f64> {
     match unit.0 {
         "percentunit" => Some(0.1),
-        "binBps" => Some(1_048_576.0),
+        "bytes" | "binBps" => Some(1_048_576.0),
         "cps" | "short" => Some(1.0),
         _ => None,
     }
@@ -249,6 +249,15 @@ fn overrides(panel: &Panel) -> Vec<Value> {
     all.extend(panel.named.iter().map(|(pattern, colour)| {
         let matcher = json!({ "id": "byRegexp", "options": pattern });
         json!({ "matcher": matcher, "properties": [fixed(colour)] })
+    }));
+    all.extend(panel.numbered.iter().map(|(pattern, colour, dotted)| {
+        let matcher = json!({ "id": "byRegexp", "options": pattern });
+        let mut properties = vec![fixed(colour)];
+        if *dotted {
+            let style = json!({ "fill": "dot", "dash": [2, 5] });
+            properties.push(json!({ "id": "custom.lineStyle", "value": style }));
+        }
+        json!({ "matcher": matcher, "properties": properties })
     }));
     if let View::Table(columns) = &panel.view {
         all.extend(columns.iter().filter_map(|column| cell(column, panel)));
@@ -294,7 +303,7 @@ fn cell(column: &Column, panel: &Panel) -> Option<Value> {
         if let Some(Shown(unit)) = unit {
             set("unit", json!(unit));
         }
-        set("noValue", json!(column.blank));
+        set("noValue", json!("–"));
     }
     if !column.mappings.is_empty() {
         set("mappings", mappings(&column.mappings));
@@ -303,12 +312,22 @@ fn cell(column: &Column, panel: &Panel) -> Option<Value> {
     if column.width > 0 {
         set("custom.width", json!(column.width));
     }
-    if column.leads_to_box {
-        let url = format!(
-            "/d/{}?${{__url_time_range}}&${{datasource:queryparam}}&${{job:queryparam}}&var-instance=${{__value.raw}}",
-            Board::Box.as_str()
-        );
-        set("links", json!([{ "title": "This box", "url": url, "targetBlank": false }]));
+    if let Some(Shown(unit)) = column.unit {
+        set("unit", json!(unit));
+    }
+    match column.leads {
+        Some(Leads::Box) => {
+            let url = format!(
+                "/d/{}?${{__url_time_range}}&${{datasource:queryparam}}&${{job:queryparam}}&var-instance=${{__value.raw}}",
+                Board::Box.as_str()
+            );
+            set("links", json!([{ "title": "This box", "url": url, "targetBlank": false }]));
+        }
+        Some(Leads::Runbook) => {
+            let url = format!("{RUNBOOK_BASE}${{__value.raw}}.md");
+            set("links", json!([{ "title": "Runbook", "url": url, "targetBlank": true }]));
+        }
+        None => {}
     }
     let matcher = json!({ "id": "byName", "options": column.title });
     (!properties.is_empty()).then(|| json!({ "matcher": matcher, "properties": properties }))
@@ -317,7 +336,7 @@ fn cell(column: &Column, panel: &Panel) -> Option<Value> {
 fn tile_options(tile: Tile) -> Value {
     json!({
         "reduceOptions": { "calcs": ["lastNotNull"], "fields": "", "values": false },
-        "colorMode": if tile.plain { "value" } else { "background" },
+        "colorMode": if tile.plain { "value" } else { "background_solid" },
         "graphMode": "none",
         "justifyMode": "center",
         "textMode": "value",

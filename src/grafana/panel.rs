@@ -86,10 +86,19 @@ pub(super) struct Column {
     pub(super) title: &'static str,
     pub(super) width: u32,
     pub(super) mappings: Vec<Mapping>,
-    /// What an empty cell says.
-    pub(super) blank: &'static str,
-    /// Leads to the box of the row.
-    pub(super) leads_to_box: bool,
+    /// Leads somewhere by its value.
+    pub(super) leads: Option<Leads>,
+    /// The unit of a label that is a number.
+    pub(super) unit: Option<Shown>,
+}
+
+/// Where a cell leads.
+#[derive(Clone, Copy)]
+pub(super) enum Leads {
+    /// To the dashboard of the box that it names.
+    Box,
+    /// To the runbook of the alert that it names.
+    Runbook,
 }
 
 /// Where a column comes from.
@@ -106,8 +115,8 @@ impl Column {
             title,
             width: 0,
             mappings: Vec::new(),
-            blank: "–",
-            leads_to_box: false,
+            leads: None,
+            unit: None,
         }
     }
 
@@ -123,12 +132,12 @@ impl Column {
         Self { mappings, ..self }
     }
 
-    pub(super) fn or_else(self, blank: &'static str) -> Self {
-        Self { blank, ..self }
+    pub(super) fn leading_to(self, leads: Leads) -> Self {
+        Self { leads: Some(leads), ..self }
     }
 
-    pub(super) fn leading_to_box(self) -> Self {
-        Self { leads_to_box: true, ..self }
+    pub(super) fn in_unit(self, unit: Shown) -> Self {
+        Self { unit: Some(unit), ..self }
     }
 }
 
@@ -163,6 +172,8 @@ pub(super) struct Panel {
     pub(super) steps: Vec<(Option<f64>, Colour)>,
     /// Series by name: a part of it that matches, and the colour.
     pub(super) named: Vec<(String, Colour)>,
+    /// The same of lines of which some are dotted.
+    pub(super) numbered: Vec<(String, Colour, bool)>,
     pub(super) decimals: Option<u32>,
 }
 
@@ -179,6 +190,7 @@ impl Panel {
             mappings: Vec::new(),
             steps: Vec::new(),
             named: Vec::new(),
+            numbered: Vec::new(),
             decimals: None,
         }
     }
@@ -229,6 +241,11 @@ impl Panel {
     /// Colours of series by what their names match.
     pub(super) fn coloured(self, named: Vec<(String, Colour)>) -> Self {
         Self { named, ..self }
+    }
+
+    /// Colours of series by the number in their names, and whether they are dotted.
+    pub(super) fn numbered(self, numbered: Vec<(String, Colour, bool)>) -> Self {
+        Self { numbered, ..self }
     }
 
     /// The same panel on another dashboard, where no alert leads to it.

@@ -17,6 +17,8 @@ pub(super) struct Shown(pub(super) &'static str);
 pub(super) const NUMBER: Shown = Shown("short");
 /// A share from 0 to 1.
 pub(super) const SHARE: Shown = Shown("percentunit");
+/// An amount of memory.
+pub(super) const MEMORY: Shown = shown(Unit::Bytes);
 /// How long ago a time was; the time is in milliseconds.
 pub(super) const AGO: Shown = Shown("dateTimeFromNow");
 

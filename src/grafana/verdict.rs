@@ -2,8 +2,9 @@
 //! every dashboard, and the graver it is the larger it is. The worst of several is then their maximum.
 
 use super::colour::{self, Colour};
-use super::query::{INSTANCE, NUMBER, Query, Series, of, up};
+use super::query::{INSTANCE, NUMBER, Query, Series, alerts, of, up};
 use crate::catalog::Metric;
+use crate::catalog::links::Severity;
 use crate::catalog::metrics::{
     CONTENTION_STATE, EVICTION_SYMPTOM, POOL_BELOW_RESERVE, POOL_EXHAUSTION_IMMINENT,
     PRESSURE_STATE, SOURCE_STATE, THROTTLE_STATE, WORKLOAD_PHASE,
@@ -207,6 +208,49 @@ pub(super) fn answer_mappings() -> Vec<Mapping> {
     vec![called(ANSWERS, Rank::Good, "answers"), called(SILENT, Rank::Grave, "no answer")]
 }
 
+const NO_ALERT: u32 = Rank::Good.floor() + 900;
+
+const fn severity_rank(severity: Severity) -> Rank {
+    match severity {
+        Severity::Info => Rank::Known,
+        Severity::Warning => Rank::Bad,
+        Severity::Critical => Rank::Grave,
+    }
+}
+
+const fn severity_code(severity: Severity) -> u32 {
+    severity_rank(severity).floor() + 900
+}
+
+/// The gravest alert that fires, by these labels. Prometheus has nothing where none does.
+pub(super) fn gravest_alert(by: &[&str]) -> Query {
+    let each = Severity::ALL.iter().map(|severity| {
+        let firing = alerts().is("severity", severity.as_str()).now();
+        format!("{} * {}", severity_code(*severity), firing.text)
+    });
+    let text = each.collect::<Vec<_>>().join(" or ");
+    Query { text, unit: NUMBER }.max(by)
+}
+
+/// The same of each box that is scraped, and that none fires there.
+pub(super) fn gravest_alert_of_each_box() -> Query {
+    let scraped = up().now().max(&[INSTANCE]);
+    let none = Query { text: format!("{NO_ALERT} + 0 * {}", scraped.text), unit: NUMBER };
+    gravest_alert(&[INSTANCE]).or(&none)
+}
+
+/// The same of all chosen boxes together.
+pub(super) fn firing() -> Query {
+    let query = gravest_alert(&[]);
+    Query { text: format!("{} or vector({NO_ALERT})", query.text), ..query }
+}
+
+pub(super) fn alert_mappings() -> Vec<Mapping> {
+    let each = Severity::ALL.iter();
+    let each = each.map(|s| called(severity_code(*s), severity_rank(*s), s.as_str()));
+    each.chain([called(NO_ALERT, Rank::Good, "none")]).collect()
+}
+
 /// The worst of everything that is judged.
 pub(super) fn worst(by: &[&str]) -> Query {
     let all = [
@@ -255,7 +299,8 @@ mod tests {
 
     #[test]
     fn no_two_states_have_one_number_and_the_graver_has_the_larger() {
-        let sets = [every_mapping(), source().mappings(), phase().mappings(), symptom_mappings()];
+        let more = [source().mappings(), phase().mappings(), symptom_mappings(), alert_mappings()];
+        let sets = [every_mapping(), more.concat()];
         let all: Vec<Mapping> = sets.concat();
         let values: BTreeSet<_> = all.iter().map(|m| &m.value).collect();
         assert_eq!(values.len(), all.len());

@@ -15,6 +15,7 @@ mod optional;
 mod pool;
 mod yaml;
 
+pub use crate::catalog::links::Severity;
 pub use expr::Options;
 pub use moment::{Holding, Watch};
 pub use yaml::{Format, render};
@@ -23,18 +24,6 @@ use crate::catalog::Metric;
 use crate::catalog::links::AlertName;
 use crate::thresholds::Thresholds;
 use expr::Context;
-
-states! {
-    /// How much an alert asks of who gets it.
-    Severity {
-        /// Somebody must act now.
-        Critical = "critical",
-        /// Somebody should look today.
-        Warning = "warning",
-        /// Good to know, when one looks anyway.
-        Info = "info",
-    }
-}
 
 states! {
     /// A group of rules. Those of [`Group::optional`] need series that not everybody has.

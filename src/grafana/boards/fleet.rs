@@ -1,9 +1,12 @@
 //! Every box as a row, the worst first. Lines show a few boxes however many there are.
 
 use super::super::colour;
-use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf, Tile};
-use super::super::query::{INSTANCE, Query, alerts, of, up};
-use super::super::verdict::{Rank, contention, every_mapping, pressure, throttle, worst};
+use super::super::panel::{Column, Dashboard, Leads, Lines, Number, Panel, Shelf, Tile};
+use super::super::query::{INSTANCE, Query, of, up};
+use super::super::verdict::{
+    Rank, alert_mappings, contention, every_mapping, gravest_alert_of_each_box, pressure, throttle,
+    worst,
+};
 use super::tiles::{self, NONE_IS_GOOD};
 use crate::catalog::links::{Board, Panel as Place};
 use crate::catalog::metrics::{
@@ -13,7 +16,7 @@ use crate::catalog::metrics::{
 use crate::model::pool::Reader;
 
 /// As many lines as an eye can follow.
-const FEW: u32 = 8;
+const FEW: u32 = 6;
 /// As many bands as a panel has room for.
 const BANDS: u32 = 24;
 
@@ -36,7 +39,7 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
             Shelf::Panels(3, verdicts),
             Shelf::Panels(12, vec![boxes()]),
             Shelf::Panels(9, vec![worst_over_time()]),
-            Shelf::Panels(8, vec![least_headroom(), hottest(), throttled()]),
+            Shelf::Panels(9, vec![least_headroom(), hottest(), throttled()]),
             Shelf::Panels(6, vec![drivers(), firmware(), exporters()]),
         ],
     }
@@ -95,14 +98,14 @@ fn hottest_tile() -> Panel {
 
 fn boxes() -> Panel {
     let columns = vec![
-        Column::label(INSTANCE, "Box").wide(210).leading_to_box(),
-        Column::values(0, "Worst").states(every_mapping()).wide(140),
-        Column::values(1, "Headroom").wide(100),
-        Column::values(2, "Hottest").wide(90),
-        Column::values(3, "Throttle").states(throttle().mappings()).wide(140),
-        Column::values(4, "Jobs").states(contention().mappings()).wide(130),
+        Column::label(INSTANCE, "Box").wide(180).leading_to(Leads::Box),
+        Column::values(0, "Worst").states(every_mapping()).wide(130),
+        Column::values(1, "Headroom").wide(90),
+        Column::values(2, "Hottest").wide(80),
+        Column::values(3, "Throttle").states(throttle().mappings()).wide(130),
+        Column::values(4, "Jobs").states(contention().mappings()).wide(115),
         Column::values(5, "Pressure").states(pressure().mappings()).wide(120),
-        Column::values(6, "Alerts").wide(80).or_else("none"),
+        Column::values(6, "Alerts").states(alert_mappings()).wide(80),
         Column::label("driver", "Driver"),
         Column::label("firmware", "Firmware"),
         Column::label("kernel", "Kernel"),
@@ -114,7 +117,7 @@ fn boxes() -> Panel {
     let exporter = of(&EXPORTER_BUILD_INFO).now().renamed("version", "exporter");
     Panel::table(Number::Linked(Place::Boxes), "Boxes, the worst first", columns)
         .says(
-            "Every box: its worst verdict, headroom above the reserve, hottest zone, verdicts, alerts that fire and \
+            "Every box: its worst verdict, headroom above the reserve, hottest zone, verdicts, the gravest alert that fires and \
              what it runs. Fine and sky blue are normal, and one version of each kind in a fleet. A box without figures does not answer.",
         )
         .when_empty("no box is scraped")
@@ -124,7 +127,7 @@ fn boxes() -> Panel {
         .shows(throttle().worst(by), "")
         .shows(contention().worst(by), "")
         .shows(pressure().worst(by), "")
-        .shows(alerts().now().count_by(by), "")
+        .shows(gravest_alert_of_each_box(), "")
         .shows(driver.max(&[INSTANCE, "driver"]), "")
         .shows(of(&MACHINE_INFO).max(&[INSTANCE, "firmware", "kernel"]), "")
         .shows(exporter.max(&[INSTANCE, "exporter"]), "")
@@ -149,6 +152,7 @@ fn least_headroom() -> Panel {
         .when_empty("no box answers")
         .wide(8)
         .digits(1)
+        .numbered(colour::boxes())
         .shows(each.bottom(FEW), "{{instance}}")
 }
 
@@ -160,6 +164,7 @@ fn hottest() -> Panel {
         .says("The boxes with the hottest zones. 85 to 90 degrees are normal under full load; twins at like work should be within five degrees.")
         .when_empty("no box tells a temperature")
         .wide(8)
+        .numbered(colour::boxes())
         .shows(each, "{{instance}}")
         .compares(line.max(&[]), "cut-off", colour::LIMIT)
 }
@@ -172,6 +177,7 @@ fn throttled() -> Panel {
         )
         .when_empty("no box has a GPU that can be read")
         .wide(8)
+        .numbered(colour::boxes())
         .shows(held.rate().sum(&[INSTANCE]).top(FEW), "{{instance}}")
 }
 

@@ -1,17 +1,17 @@
 //! The last quarter of an hour on one screen, for who was just paged.
 
-use super::super::colour;
-use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf};
-use super::super::query::{INSTANCE, Query, alerts, of};
-use super::one_box::{messages, parts, stalls, swap_and_reclaim};
+use super::super::colour::{self, classes};
+use super::super::panel::{Column, Dashboard, Leads, Lines, Number, Panel, Shelf};
+use super::super::query::{INSTANCE, Query, Series, of};
+use super::super::verdict::{alert_mappings, gravest_alert};
+use super::one_box::{main_parts, messages, stalls, swap_and_reclaim};
 use super::tiles;
-use super::workloads::classes;
 use crate::catalog::links::{Board, Panel as Place};
 use crate::catalog::metrics::{
-    BOARD_TEMPERATURE_CELSIUS, GPU_CLOCK_HERTZ, GPU_POWER_WATTS, GPU_TEMPERATURE_CELSIUS,
-    POOL_AVAILABLE_BYTES, POOL_AVAILABLE_MIN_BYTES, POOL_FREE_BYTES, POOL_RESERVE_BYTES,
-    POWER_THRESHOLD_WATTS, TEMPERATURE_THRESHOLD_CELSIUS, WORKLOAD_GPU_MEMORY_BYTES,
-    WORKLOAD_RESIDENT_BYTES,
+    BOARD_TEMPERATURE_CELSIUS, GPU_CLOCK_HERTZ, GPU_CLOCK_MAX_HERTZ, GPU_POWER_WATTS,
+    GPU_TEMPERATURE_CELSIUS, POOL_AVAILABLE_BYTES, POOL_AVAILABLE_MIN_BYTES, POOL_FREE_BYTES,
+    POOL_RESERVE_BYTES, POOL_SIZE_BYTES, POWER_THRESHOLD_WATTS, TEMPERATURE_THRESHOLD_CELSIUS,
+    WORKLOAD_GPU_MEMORY_BYTES, WORKLOAD_RESIDENT_BYTES,
 };
 use crate::model::gpu::ClockKind;
 use crate::model::pool::Window;
@@ -34,25 +34,25 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
         refresh: "5s",
         shelves: vec![
             Shelf::Panels(3, verdicts),
-            Shelf::Panels(5, vec![tiles::verdicts(108, 16), firing()]),
-            Shelf::Panels(8, vec![minutes(), parts().wide(10).own(115), holders()]),
-            Shelf::Panels(6, vec![heat(), power(), swap_and_reclaim(6).own(112), stalls(6)]),
-            Shelf::Panels(5, vec![messages(24).own(113)]),
+            Shelf::Panels(5, vec![tiles::verdicts(108, 14), firing()]),
+            Shelf::Panels(8, vec![minutes(), main_parts().wide(10).own(115), holders()]),
+            Shelf::Panels(6, vec![messages(6).own(113), power(), clock(), heat()]),
+            Shelf::Panels(6, vec![swap_and_reclaim(12).own(112), stalls(12)]),
         ],
     }
 }
 
 fn firing() -> Panel {
     let columns = vec![
-        Column::label("alertname", "Alert"),
-        Column::label("severity", "Severity"),
-        Column::label(INSTANCE, "Box"),
+        Column::values(0, "Severity").states(alert_mappings()).wide(85),
+        Column::label("alertname", "Alert").leading_to(Leads::Runbook),
+        Column::label(INSTANCE, "Box").wide(130),
     ];
     Panel::table(Number::Own(109), "Alerts that fire", columns)
-        .says("Alerts of this project that fire now. None is normal. Each has a runbook: see Runbooks above.")
+        .says("Alerts of this project that fire now. None is normal. A click on an alert leads to its runbook: what to do first.")
         .when_empty("none fires, or the rules are not loaded")
-        .wide(8)
-        .shows(alerts().max(&["alertname", "severity", INSTANCE]), "")
+        .wide(10)
+        .shows(gravest_alert(&["alertname", INSTANCE]), "")
 }
 
 fn minutes() -> Panel {
@@ -67,8 +67,8 @@ fn minutes() -> Panel {
         .when_empty("no answer in this time: choose a longer one that ends before the silence")
         .wide(7)
         .digits(1)
-        .draws(of(&POOL_AVAILABLE_BYTES).min(&[]), "available", colour::AVAILABLE)
         .draws(least, "available, least of 1 min", colour::ORANGE)
+        .draws(of(&POOL_AVAILABLE_BYTES).min(&[]), "available", colour::AVAILABLE)
         .draws(of(&POOL_FREE_BYTES).min(&[]), "free (CUDA)", colour::FREE)
         .compares(of(&POOL_RESERVE_BYTES).min(&[]), "reserve", colour::LIMIT)
 }
@@ -90,6 +90,7 @@ fn holders() -> Panel {
         .digits(1)
         .coloured(classes())
         .shows(held, "{{workload}} {{unit}}")
+        .compares(of(&POOL_SIZE_BYTES).sum(&[]), "pool", colour::RATED)
 }
 
 fn heat() -> Panel {
@@ -107,12 +108,20 @@ fn heat() -> Panel {
 
 fn power() -> Panel {
     let sustained = of(&POWER_THRESHOLD_WATTS).is("scope", "gpu").is("threshold", "sustained");
-    let sm = of(&GPU_CLOCK_HERTZ).gpu().is("clock", ClockKind::Sm.as_str()).max(&[]);
-    Panel::lines(Number::Own(114), "Power and clock", Lines::default())
-        .says("80 to 100 W at 2.0 to 2.5 GHz are normal under full load. Busy at a fraction of both is a supply that does not deliver.")
-        .when_empty("no GPU, or it tells neither")
+    Panel::lines(Number::Own(114), "GPU power", Lines::default())
+        .says("80 to 100 W are normal under full load. Busy at a fraction of it, and of the clock, is a supply that does not deliver.")
+        .when_empty("no GPU, or it does not tell its power")
         .wide(6)
-        .draws(of(&GPU_POWER_WATTS).gpu().max(&[]), "GPU power", colour::GPU)
+        .draws(of(&GPU_POWER_WATTS).gpu().max(&[]), "GPU", colour::GPU)
         .compares(sustained.max(&[]), "sustained", colour::EXPECTED)
-        .draws(sm, "SM clock", colour::BLUE)
+}
+
+fn clock() -> Panel {
+    let sm = |series: Series| series.gpu().is("clock", ClockKind::Sm.as_str()).max(&[]);
+    Panel::lines(Number::Own(116), "SM clock", Lines::default())
+        .says("2.0 to 2.5 GHz are normal, busy or not. Half of it under load is heat, a supply that does not deliver, or a cap that somebody set.")
+        .when_empty("no GPU, or it does not tell its clock")
+        .wide(6)
+        .draws(sm(of(&GPU_CLOCK_HERTZ)), "SM", colour::GPU)
+        .compares(sm(of(&GPU_CLOCK_MAX_HERTZ)), "highest", colour::RATED)
 }

@@ -2,9 +2,10 @@
 
 use super::super::colour;
 use super::super::panel::{Number, Panel, Tile};
-use super::super::query::{Series, alerts, of};
+use super::super::query::{Series, of};
 use super::super::verdict::{
-    self, Rank, answer_mappings, contention, pool, pool_mappings, pressure, throttle,
+    self, Rank, alert_mappings, answer_mappings, contention, pool, pool_mappings, pressure,
+    throttle,
 };
 use crate::catalog::metrics::POOL_SAFE_TO_START_BYTES;
 use crate::model::pool::Reader;
@@ -78,13 +79,12 @@ pub(in crate::grafana) fn safe_to_start(id: u32) -> Panel {
 pub(in crate::grafana) fn firing(id: u32) -> Panel {
     Panel::tile(id, "Alerts firing", Tile::default())
         .says(
-            "Alerts of this project that fire, those for information included. 0 is normal. It is 0 as well \
-             where the rules are not loaded into this Prometheus.",
+            "The gravest alert of this project that fires. None and info are normal: an info asks nothing of anybody. The \
+             dashboard Incident lists all that fire. It is none as well where the rules are not loaded into this Prometheus.",
         )
         .when_empty("Prometheus does not answer")
-        .shows(alerts().now().count(), "alerts")
-        .stepped(NONE_IS_GOOD)
-        .digits(0)
+        .shows(verdict::firing(), "alerts")
+        .called(alert_mappings())
 }
 
 pub(in crate::grafana) fn exporter(id: u32) -> Panel {
@@ -102,17 +102,19 @@ pub(in crate::grafana) fn exporter(id: u32) -> Panel {
 pub(in crate::grafana) fn verdicts(id: u32, width: u32) -> Panel {
     Panel::states(Number::Own(id), "Verdicts over time")
         .says(
-            "What the exporter judged, each verdict as one band. Green and sky blue are normal, the latter worth knowing; yellow is worth a look, orange costs work, vermilion is about to lose the \
+            "What the exporter judged, each verdict as one band, and the gravest alert that fired. Green and sky blue are normal, the latter worth knowing; yellow is worth a look, orange costs work, vermilion is about to lose the \
              box, grey cannot be told. A gap is a time without an answer.",
         )
         .when_empty("no answer in this time: see the dashboard Fleet for boxes that are silent")
         .wide(width)
+        .shows(verdict::firing(), "alerts")
         .shows(pool(&[]), "pool")
         .shows(pressure().worst(&[]), "pressure")
         .shows(contention().worst(&[]), "jobs")
         .shows(throttle().worst_of(Series::gpu, &["gpu"]), "GPU {{gpu}}")
         .called(
             [
+                alert_mappings(),
                 pool_mappings(),
                 pressure().mappings(),
                 contention().mappings(),

@@ -2,8 +2,8 @@
 
 use super::super::colour;
 use super::super::panel::{Lines, Number, Panel, Shelf};
-use super::super::query::of;
-use super::super::verdict::{Rank, called};
+use super::super::query::{Query, of};
+use super::super::verdict::{Mapping, Rank, called};
 use crate::catalog::links::Panel as Place;
 use crate::catalog::metrics::{
     TRAIN_LAST_STEP_AGE_SECONDS, TRAIN_LOG_STATE, TRAIN_LOST_SECONDS_TOTAL, TRAIN_SLOW,
@@ -31,23 +31,33 @@ fn steps() -> Panel {
         .draws(lost, "share of time lost", colour::ORANGE)
 }
 
-fn pace() -> Panel {
-    const SLOW: u32 = Rank::Watch.floor();
-    const STALLED: u32 = Rank::Bad.floor();
-    const FINE: u32 = Rank::Good.floor();
+const FINE: u32 = Rank::Good.floor();
+const SLOW: u32 = Rank::Watch.floor();
+const STALLED: u32 = Rank::Bad.floor();
+
+/// Whether each run keeps its own pace.
+pub(super) fn paces() -> Query {
     let stalled = of(&TRAIN_STALLED).now().coded(1, STALLED).max(&["run"]);
     let slow = of(&TRAIN_SLOW).now().coded(1, SLOW).max(&["run"]);
     let fine = of(&TRAIN_SLOW).now().coded(0, FINE).max(&["run"]);
+    stalled.or(&slow).or(&fine)
+}
+
+pub(super) fn pace_mappings() -> Vec<Mapping> {
+    vec![
+        called(FINE, Rank::Good, "its own pace"),
+        called(SLOW, Rank::Watch, "slow"),
+        called(STALLED, Rank::Bad, "stalled"),
+    ]
+}
+
+fn pace() -> Panel {
     Panel::states(Number::Own(120), "Pace of runs")
         .says("Whether each run keeps its own pace. Its own pace is normal; a pause for an evaluation or a checkpoint is in neither of the other states.")
         .when_empty(NO_LOG)
         .wide(7)
-        .shows(stalled.or(&slow).or(&fine), "{{run}}")
-        .called(vec![
-            called(FINE, Rank::Good, "its own pace"),
-            called(SLOW, Rank::Watch, "slow"),
-            called(STALLED, Rank::Bad, "stalled"),
-        ])
+        .shows(paces(), "{{run}}")
+        .called(pace_mappings())
 }
 
 fn age() -> Panel {

@@ -1,6 +1,6 @@
 //! Who holds what, and who fights.
 
-use super::super::colour::{self, Colour};
+use super::super::colour::{self, Colour, classes};
 use super::super::panel::{Column, Dashboard, Lines, Number, Panel, Shelf, Tile};
 use super::super::query::{NUMBER, Query, of};
 use super::super::verdict::{Rank, called, contention, phase, symptom_mappings, symptoms};
@@ -22,11 +22,6 @@ use crate::model::workload::View;
 /// What tells jobs apart.
 const JOB: &[&str] = &["workload", "unit"];
 const NAME: &str = "{{workload}} {{unit}}";
-
-/// Colours of classes, the same in every panel.
-pub(super) fn classes() -> Vec<(String, Colour)> {
-    colour::CLASSES.iter().map(|(class, c)| (format!("/^{}\\b/", class.as_str()), *c)).collect()
-}
 
 fn by_job(metric: &'static Metric) -> Query {
     of(metric).sum(JOB)
@@ -157,12 +152,14 @@ fn contention_states() -> Panel {
 fn phases() -> Panel {
     Panel::states(Number::Own(110), "What jobs do")
         .says(
-            "What each job does: starting, loading (what it holds grows), warming, serving, idle. Serving and idle for hours are normal, and minutes for a load of tens of GiB; one that starts again and again is a loop, however its health check answers.",
+            "What each job does: starting, loading (what it holds grows), warming, serving, idle. Serving and idle for hours are normal, and minutes for a load of tens of GiB; one that starts again and again is a loop, however its health check answers. Below them the pace of training runs, against their own.",
         )
-        .when_empty("no job that is known by its class")
+        .when_empty("no job that is known by its class, and no training log is followed")
         .wide(12)
         .shows(phase().worst(JOB), NAME)
+        .shows(training::paces(), "run {{run}}")
         .called(phase().mappings())
+        .called(training::pace_mappings())
 }
 
 fn holders() -> Panel {
@@ -196,14 +193,14 @@ fn now() -> Panel {
     let columns = vec![
         Column::label("workload", "Class"),
         Column::label("unit", "Unit"),
-        Column::values(0, "Does").states(phase().mappings()).wide(110),
+        Column::values(0, "Does").states(phase().mappings()).wide(95),
         Column::values(1, "GPU memory").wide(105),
-        Column::values(2, "Resident").wide(95),
-        Column::values(3, "Swapped").wide(90),
-        Column::values(4, "Cap").wide(85),
-        Column::label("kind", "Bounded by").wide(130),
-        Column::values(6, "Beyond it").wide(90),
-        Column::values(7, "Load peak").wide(95),
+        Column::values(2, "Resident").wide(90),
+        Column::values(3, "Swapped").wide(85),
+        Column::values(4, "Cap").wide(80),
+        Column::label("kind", "Bounded by").wide(105),
+        Column::values(6, "Beyond it").wide(85),
+        Column::values(7, "Load peak").wide(90),
     ];
     let kind = of(&WORKLOAD_CAP_KIND).max(&["workload", "unit", "kind"]).only("> 0");
     Panel::table(Number::Own(112), "Jobs now", columns)
@@ -292,6 +289,7 @@ fn starts_and_ends() -> Panel {
         )
         .when_empty("no job began or ended in this time")
         .wide(8)
+        .coloured(classes())
         .shows(starts, "{{workload}} starts")
         .shows(ends, "{{workload}} ends while {{phase}}")
 }
@@ -325,9 +323,9 @@ fn attribution() -> Panel {
         ..figure
     };
     let columns = vec![
-        Column::label("state", "Account"),
-        Column::values(1, "GPU memory"),
-        Column::values(2, "Processes"),
+        Column::label("state", "Account").wide(100),
+        Column::values(1, "GPU memory").wide(105),
+        Column::values(2, "Processes").wide(95),
     ];
     Panel::table(Number::Own(118), "How sure it is who holds what", columns)
         .says(

@@ -2,7 +2,7 @@
 
 use super::super::super::colour;
 use super::super::super::panel::{Column, Lines, Number, Panel, Shelf, Tile};
-use super::super::super::query::{INSTANCE, of};
+use super::super::super::query::{INSTANCE, MEMORY, of};
 use super::super::super::verdict::{Mapping, Rank, source};
 use crate::catalog::links::Panel as Place;
 use crate::catalog::metrics::{
@@ -63,6 +63,15 @@ fn lanes() -> Panel {
         )
         .when_empty("the box does not answer")
         .wide(8)
+        .coloured(vec![
+            ("/^fast$/".to_owned(), colour::BLUE),
+            ("/^gpu$/".to_owned(), colour::GPU),
+            ("/^sensors$/".to_owned(), colour::BOARD),
+            ("/^slow$/".to_owned(), colour::GREEN),
+            ("/^processes$/".to_owned(), colour::SKY),
+            ("/^messages$/".to_owned(), colour::YELLOW),
+            ("/^logs$/".to_owned(), colour::BROWN),
+        ])
         .shows(age, "{{lane}}")
         .marks(of(&LANE_MISSED_TICKS_TOTAL).increase().sum(&[]), "missed", colour::VERMILION)
 }
@@ -73,7 +82,7 @@ fn durations() -> Panel {
             "How long the last read of the slowest sources took, and how many failed. Under 20 ms is normal; \
              nvidia-smi in place of NVML takes that long each time.",
         )
-        .when_empty("the box does not answer")
+        .when_empty("a replay, or the box does not answer")
         .wide(6)
         .shows(of(&SOURCE_DURATION_SECONDS).max(&["source"]).top(5), "{{source}}")
         .marks(of(&SOURCE_ERRORS_TOTAL).increase().sum(&[]), "errors", colour::VERMILION)
@@ -143,7 +152,7 @@ fn settings() -> Panel {
     let columns = vec![
         Column::label(INSTANCE, "Box"),
         Column::label("swappiness", "Swappiness"),
-        Column::label("min_free_bytes", "Kept free (bytes)"),
+        Column::label("min_free_bytes", "Kept free").in_unit(MEMORY),
         Column::label("overcommit_memory", "Overcommit"),
         Column::label("transparent_hugepage", "Huge pages"),
     ];
@@ -159,13 +168,14 @@ fn settings() -> Panel {
 
 fn gpu() -> Panel {
     let columns = vec![
-        Column::label("gpu", "GPU"),
+        Column::label(INSTANCE, "Box"),
+        Column::label("gpu", "GPU").wide(60),
         Column::label("name", "Name"),
         Column::label("vbios", "Firmware"),
         Column::label("addressing_mode", "Addressing"),
         Column::label("state", "Memory"),
         Column::label("via", "Asked through"),
-        Column::label("cuda", "CUDA"),
+        Column::label("cuda", "CUDA").wide(80),
     ];
     Panel::table(Number::Own(158), "GPU", columns)
         .says(

@@ -138,14 +138,17 @@ fn zones() -> Panel {
              firmware states as its trip point.",
         )
         .when_empty("no thermal zone can be read")
-        .wide(8)
+        .wide(12)
         .coloured(vec![
             ("/^TSOC/".to_owned(), colour::BOARD),
             ("/^TGPU/".to_owned(), colour::GPU),
-            ("/^TS0/".to_owned(), colour::BLUE),
-            ("/^TS1/".to_owned(), colour::SKY),
+            ("/^TS0E/".to_owned(), colour::BLUE),
+            ("/^TS0P/".to_owned(), colour::BROWN),
+            ("/^TS1E/".to_owned(), colour::SKY),
+            ("/^TS1P/".to_owned(), colour::PALE_GREY),
             ("/^TUNC/".to_owned(), colour::GREEN),
         ])
+        .numbered(colour::zones())
         .shows(of(&ZONE_TEMPERATURE_CELSIUS).max(&["zone"]), "{{zone}}")
         .draws(most, "hottest, most of 1 min", colour::YELLOW)
         .compares(heat_line("board", "cutoff_from"), "cut-off from", colour::LIMIT)
@@ -162,7 +165,7 @@ fn cost() -> Panel {
              proves nothing.",
         )
         .when_empty("the GPU is not busy, or there is nothing to compare with yet")
-        .wide(8)
+        .wide(6)
         .draws(thermal, "time under a thermal reason", colour::VERMILION)
         .draws(of(&THROTTLE_CLOCK_LOST_RATIO).gpu().max(&[]), "clock lost", colour::BLUE)
 }
@@ -175,7 +178,7 @@ fn utilization() -> Panel {
              beside power and clock.",
         )
         .when_empty("no GPU, or it does not tell its utilization")
-        .wide(8)
+        .wide(6)
         .draws(of(&GPU_UTILIZATION_RATIO).gpu().max(&[]), "busy", colour::GPU)
 }
 

@@ -6,7 +6,7 @@ mod now;
 mod pool;
 mod pressure;
 
-pub(super) use pool::parts;
+pub(super) use pool::main_parts;
 pub(super) use pressure::{messages, stalls, swap_and_reclaim};
 
 use super::super::panel::{Dashboard, Shelf};
@@ -25,8 +25,8 @@ pub(in crate::grafana) fn dashboard() -> Dashboard {
     let mut shelves = vec![
         Shelf::Panels(3, verdicts),
         Shelf::Panels(5, vec![tiles::verdicts(108, 24)]),
-        Shelf::Panels(10, vec![pool::parts(), pool::headroom()]),
         Shelf::Panels(3, now::tiles()),
+        Shelf::Panels(10, vec![pool::parts(), pool::headroom()]),
         Shelf::Panels(8, vec![heat::power(), heat::temperature(), heat::clock()]),
     ];
     shelves.extend(pool::shelves());

@@ -49,7 +49,7 @@ pub(super) fn tiles() -> Vec<Panel> {
 
 fn temperature() -> Panel {
     let figure = of(&GPU_TEMPERATURE_CELSIUS).gpu().max(&[]);
-    told(110, "GPU temperature", &figure, "gpu.temperature")
+    told(110, "GPU temp.", &figure, "gpu.temperature")
         .says("Temperature of the GPU. 80 to 85 degrees after an hour of full load are normal.")
         .when_empty("no GPU, or no answer")
 }
@@ -118,7 +118,7 @@ fn report() -> Panel {
             _ => Rank::Untold.colour(),
         },
     });
-    Panel::tile(116, "Driver on memory", Tile { plain: true })
+    Panel::tile(116, "NVML memory", Tile { plain: true })
         .says(
             "What the driver says when it is asked for memory. Unsupported, printed as [N/A], is the normal \
              answer of a GB10: it has no memory of its own, and its pool is what this dashboard shows.",

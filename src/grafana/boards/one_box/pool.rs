@@ -17,18 +17,43 @@ use crate::model::sharing::Holder;
 
 /// The parts, those that are in use from the bottom up and what is free on top.
 pub(in crate::grafana) fn parts() -> Panel {
-    const ORDER: [(Segment, &str); Segment::ALL.len()] = [
-        (Segment::Unaccounted, "unaccounted (GPU)"),
-        (Segment::Anonymous, "programs"),
-        (Segment::Shared, "shared"),
-        (Segment::HugePages, "huge pages"),
-        (Segment::Compressed, "compressed swap"),
-        (Segment::SlabUnreclaimable, "slab, kept"),
-        (Segment::Kernel, "kernel"),
-        (Segment::SlabReclaimable, "slab, reclaimable"),
-        (Segment::PageCache, "page cache"),
-        (Segment::Free, "free"),
-    ];
+    drawn(&[
+        ("unaccounted (GPU)", &[Segment::Unaccounted]),
+        ("programs", &[Segment::Anonymous]),
+        ("shared", &[Segment::Shared]),
+        ("huge pages", &[Segment::HugePages]),
+        ("compressed swap", &[Segment::Compressed]),
+        ("slab, kept", &[Segment::SlabUnreclaimable]),
+        ("kernel", &[Segment::Kernel]),
+        ("slab, reclaimable", &[Segment::SlabReclaimable]),
+        ("page cache", &[Segment::PageCache]),
+        ("free", &[Segment::Free]),
+    ])
+}
+
+/// The same with what is seldom large in one part, for a legend that is read at a glance.
+pub(in crate::grafana) fn main_parts() -> Panel {
+    drawn(&[
+        ("unaccounted (GPU)", &[Segment::Unaccounted]),
+        ("programs", &[Segment::Anonymous]),
+        ("shared", &[Segment::Shared]),
+        (
+            "kernel and others",
+            &[
+                Segment::Kernel,
+                Segment::SlabUnreclaimable,
+                Segment::SlabReclaimable,
+                Segment::HugePages,
+                Segment::Compressed,
+            ],
+        ),
+        ("page cache", &[Segment::PageCache]),
+        ("free", &[Segment::Free]),
+    ])
+}
+
+/// Parts from the bottom up, each in the colour of its first segment.
+fn drawn(parts: &[(&str, &[Segment])]) -> Panel {
     let lines = Lines { stacked: true, beside: true, ..Lines::default() };
     let mut panel = Panel::lines(Number::Linked(Place::PoolParts), "What holds the pool", lines)
         .says(
@@ -39,9 +64,14 @@ pub(in crate::grafana) fn parts() -> Panel {
         .when_empty("the box does not answer")
         .wide(12)
         .digits(1);
-    for (segment, legend) in ORDER {
-        let query = of(&POOL_SEGMENT_BYTES).is("segment", segment.as_str()).sum(&[]);
-        panel = panel.draws(query, legend, colour::segment(segment));
+    for (legend, segments) in parts {
+        let names: Vec<&str> = segments.iter().map(|segment| segment.as_str()).collect();
+        let part = match names.as_slice() {
+            [only] => of(&POOL_SEGMENT_BYTES).is("segment", only),
+            several => of(&POOL_SEGMENT_BYTES).matching("segment", &several.join("|")),
+        };
+        let colour = segments.first().map_or(colour::GREY, |first| colour::segment(*first));
+        panel = panel.draws(part.sum(&[]), legend, colour);
     }
     let size = of(&POOL_SIZE_BYTES).sum(&[]);
     let reserve = of(&POOL_RESERVE_BYTES).sum(&[]);

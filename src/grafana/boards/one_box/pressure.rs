@@ -108,7 +108,7 @@ pub(in crate::grafana) fn messages(width: u32) -> Panel {
     let lines = Lines { bars: true, ..Lines::default() };
     let log = Source::KernelLog.as_str();
     let unread = of(&SOURCE_STATE).is("source", log).without("state", SourceState::Ok.as_str());
-    Panel::lines(Number::Linked(Place::KernelMessages), "What the kernel and the driver say", lines)
+    Panel::lines(Number::Linked(Place::KernelMessages), "Kernel and driver messages", lines)
         .says(
             "Messages by kind, and processes killed for want of memory. None is normal; some lines of \
              driver no memory while a model loads are normal, too, and a burst while jobs serve is not. Xid 13 and \
@@ -137,7 +137,7 @@ fn no_memory(during: &str) -> super::super::super::query::Query {
 
 fn drops() -> Panel {
     let lines = Lines { bars: true, ..Lines::default() };
-    Panel::lines(Number::Own(143), "Caches flushed by hand", lines)
+    Panel::lines(Number::Own(143), "Cache flushes", lines)
         .says("Times that somebody dropped a cache: step one after an out of memory, between runs. None is normal.")
         .when_empty("the kernel does not tell, or no answer")
         .wide(4)
