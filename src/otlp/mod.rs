@@ -4,11 +4,11 @@
 //! collector. What it holds is one export at a time: an export that fails after its repetitions loses its
 //! own points and nothing else, for the next one says the sums anew.
 //!
-//! - [`instruments`]: the catalog as instruments of the SDK, and one frame at a time as its data
-//! - [`records`]: events as log records
-//! - [`resource`]: which exporter on which box
-//! - [`transport`]: how an export gets there
-//! - [`turns`]: when, and what is said and counted about it
+//! - `instruments`: the catalog as instruments of the SDK, and one frame at a time as its data
+//! - `records`: events as log records
+//! - `resource`: which exporter on which box
+//! - `transport`: how an export gets there
+//! - `turns`: when, and what is said and counted about it
 
 mod instruments;
 mod records;
