@@ -34,7 +34,9 @@ one() {
         echo "     Running $binary"
         cat "$log"
         if [ "$code" -ne 0 ]; then
-            echo "error: $name failed with $code; to run it again: cargo test --test $name"
+            again="--test $name"
+            [ "$name" = gb10_exporter ] && again="--lib --bins"
+            echo "error: $name failed with $code; to run it again: cargo test $again"
             echo "$name" >>"$OUT/failed"
         fi
     ) 9>"$OUT/lock"

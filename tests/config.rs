@@ -29,7 +29,7 @@ const WRONG: &[(&str, &str)] = &[
     ("wbe: {max_requests: 3}", "1:1: wbe: unknown key; did you mean \"web\"?"),
     (
         "colour: red",
-        "1:1: colour: unknown key; expected one of web, state, train_log, alertmanager, workload, log, path, collector, thresholds",
+        "1:1: colour: unknown key; expected one of web, state, train_log, alertmanager, otlp, workload, log, path, collector, thresholds",
     ),
     (
         "web:\n  port: 9",

@@ -6,7 +6,7 @@
 mod read;
 mod rows;
 
-use super::{Config, Contradiction, Origin};
+use super::{Config, Contradiction, Origin, table};
 use crate::model::push::Signal;
 pub use read::header;
 pub(super) use rows::{ALL, LOGS, METRICS, ONCE};
@@ -241,7 +241,12 @@ impl Otlp {
     pub(super) fn contradiction(config: &Config) -> Option<Contradiction> {
         let otlp = &config.otlp;
         let found = |keys, what: String| Some(Contradiction { keys, what });
-        let said = |key: &str| !matches!(config.origin(key), Origin::Default | Origin::Standard);
+        let unsaid = Config::default();
+        // What is said as it is anyway says nothing: the output of `config` is a file.
+        let said = |key: &str| {
+            !matches!(config.origin(key), Origin::Default | Origin::Standard)
+                && table::shown(config, key) != table::shown(&unsaid, key)
+        };
         let targets: Vec<Target> = otlp.targets().collect();
         for target in &targets {
             if let Some(wrong) = otlp.unusable(target, &targets, said) {
@@ -252,8 +257,8 @@ impl Otlp {
             let endpoints = ["otlp.endpoint", "otlp.metrics_endpoint", "otlp.logs_endpoint"];
             let meant = endpoints.into_iter().find(|endpoint| said(endpoint));
             // Where OpenTelemetry's variables switch it off, that is told when the exporter starts.
-            let by_default = config.origin(key) == Origin::Default;
-            return meant.filter(|_| said(key) || by_default).and_then(|endpoint| {
+            let by_others = config.origin(key) == Origin::Standard;
+            return meant.filter(|_| !by_others).and_then(|endpoint| {
                 found([endpoint, key], format!("nothing is sent while {key} is {value}"))
             });
         }
