@@ -169,7 +169,7 @@ fn a_variable_that_is_meant_for_others_stops_nothing() {
     command.envs([ENDPOINT, ("OTEL_METRICS_EXPORTER", "prometheus")]);
     let exporter = Exporter::spawn(command);
     let says = "nothing is sent to the collector: otlp.metrics is false (opentelemetry variable)";
-    assert!(exporter.log.lock().unwrap().contains(says), "{}", exporter.log.lock().unwrap());
+    wait_for(says, PATIENCE, || exporter.log.lock().unwrap().contains(says).then_some(()));
 }
 
 /// Whatever is wrong with what may be a password, the message shows none of it.
