@@ -2,7 +2,7 @@
 //!
 //! One thread with a runtime of its own does all of it, so that neither a lane nor a scrape ever waits for a
 //! collector. What it holds is one export at a time: an export that fails after its repetitions loses its
-//! own points and nothing else, for the next one says the sums anew.
+//! own points and nothing else, for the next one says the sums anew (with deltas, what they had added).
 //!
 //! - `instruments`: the catalog as instruments of the SDK, and one frame at a time as its data
 //! - `records`: events as log records

@@ -2,7 +2,7 @@
 //! from the environment by itself, and in an order of its own; it is told everything instead.
 
 use super::StartError;
-use crate::config::otlp::{Compression, Protocol, Secret, Target, Temporality, header};
+use crate::config::otlp::{Compression, Protocol, Secret, Target, header};
 use async_trait::async_trait;
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::Bytes;
@@ -110,13 +110,8 @@ impl Way {
     }
 
     /// The exporter of metrics. To be called on the runtime that sends.
-    pub(super) fn metrics(&self, temporality: Temporality) -> Result<MetricExporter, String> {
-        let temporality = match temporality {
-            Temporality::Cumulative => opentelemetry_sdk::metrics::Temporality::Cumulative,
-            Temporality::Delta => opentelemetry_sdk::metrics::Temporality::Delta,
-            Temporality::LowMemory => opentelemetry_sdk::metrics::Temporality::LowMemory,
-        };
-        let builder = MetricExporter::builder().with_temporality(temporality);
+    pub(super) fn metrics(&self) -> Result<MetricExporter, String> {
+        let builder = MetricExporter::builder();
         let built = match self.target.protocol {
             Protocol::HttpProtobuf => self.http(builder.with_http()).build(),
             Protocol::Grpc => self.grpc(builder.with_tonic()).build(),

@@ -127,7 +127,7 @@ impl Metrics<'_> {
         let Ok(frame) = self.sending.engine.frame() else { return };
         let exporter = match self.exporter.take() {
             Some(exporter) => Ok(exporter),
-            None => self.way.metrics(self.sending.otlp.temporality),
+            None => self.way.metrics(),
         };
         let result = match (exporter, self.instruments.collect(frame)) {
             (Ok(exporter), Ok(data)) => {

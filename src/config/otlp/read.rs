@@ -10,7 +10,7 @@ use std::time::Duration;
 pub(super) fn endpoint(values: &[String]) -> Result<String, String> {
     let url = one(values)?;
     // A password in a URL would be shown wherever the URL is, this message included.
-    let shown = if url.contains(['@', '?']) { String::new() } else { format!(", found {url:?}") };
+    let shown = if url.contains('?') { String::new() } else { format!(", found {url:?}") };
     let wrong = || format!("expected http://HOST:PORT or https://HOST:PORT{shown}");
     if url.contains('@') {
         let cure = "without user and password, which otlp.headers_file can send";
