@@ -15,7 +15,7 @@ states! {
     ExportResult {
         /// The collector took it.
         Delivered = "delivered",
-        /// It did not, after all repetitions; these points are lost.
+        /// It did not, after all repetitions: its points are lost, its log records are sent again.
         Failed = "failed",
     }
 }
